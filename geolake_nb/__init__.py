@@ -1,0 +1,32 @@
+"""Open a geospatial lakehouse table, see where its files lie and why a query reads them, and mend it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from geolake_nb.core.box import Box
+    from geolake_nb.errors import GeolakeError
+
+__all__ = ["Box", "GeolakeError", "__version__"]
+
+__version__ = "0.1.0"
+
+# Importing the package does no work: each name brings in its module when it is first used.
+_HOMES = {
+    "Box": "geolake_nb.core.box",
+    "GeolakeError": "geolake_nb.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

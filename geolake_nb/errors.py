@@ -1,0 +1,57 @@
+"""One tree of errors. Every message says what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+__all__ = [
+    "BoundError",
+    "CollationError",
+    "CrsError",
+    "GeolakeError",
+    "MissingDependencyError",
+    "PredicateError",
+    "RasterError",
+    "SchemaError",
+]
+
+
+class GeolakeError(Exception):
+    """The root of every error that this package raises on purpose.
+
+    >>> print(GeolakeError("no column 'gem'", where="roads", remedy="use one of: geom, name"))
+    roads: no column 'gem'; use one of: geom, name
+    """
+
+    def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.remedy = remedy
+        message = what if where is None else f"{where}: {what}"
+        super().__init__(message if remedy is None else f"{message}; {remedy}")
+
+
+class SchemaError(GeolakeError, ValueError):
+    """A type string or a schema that cannot be read, or cannot be written in the format asked for."""
+
+
+class CrsError(GeolakeError, ValueError):
+    """A coordinate reference system that cannot be read or resolved."""
+
+
+class BoundError(GeolakeError, ValueError):
+    """A stored bound that cannot be read, or a box that the format cannot hold."""
+
+
+class CollationError(GeolakeError, ValueError):
+    """A collation identifier, or its place in a schema or in statistics, that breaks the rules."""
+
+
+class PredicateError(GeolakeError, ValueError):
+    """A filter that cannot be read, or cannot be bound to the table's columns."""
+
+
+class RasterError(GeolakeError, ValueError):
+    """A raster value that breaks the rules of its encoding."""
+
+
+class MissingDependencyError(GeolakeError, ImportError):
+    """A package that is needed here is not installed; the message has the command that installs it."""

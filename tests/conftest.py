@@ -1,0 +1,22 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# The suite draws the same examples on every machine and has no stopwatch; tests/heavy draws new ones.
+settings.register_profile("suite", derandomize=True, deadline=None)
+settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Path:
+    """The folder of real files from other projects, outside this repository."""
+    folder = os.environ.get("GEOLAKE_CORPUS")
+    if not folder:
+        pytest.skip("GEOLAKE_CORPUS is not set: the corpus of real files is not here")
+    return Path(folder)
