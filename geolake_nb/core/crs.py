@@ -1,0 +1,389 @@
+"""Coordinate reference systems as tables name them, and when two of them are the same."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from geolake_nb.core.box import Box
+from geolake_nb.core.untrusted_json import check_depth, load_json
+from geolake_nb.errors import CrsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyproj
+
+__all__ = ["CRS84", "UNKNOWN_CRS", "Crs", "CrsForm", "CrsLike"]
+
+MAX_TEXT = 1_000_000
+"""Characters of a definition; the longest one of the EPSG registry has some twenty thousand."""
+
+_AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,63}):([A-Za-z0-9_.-]{1,64})")
+_SRID = re.compile(r"srid:([0-9]{1,10})", re.IGNORECASE)
+_PROPERTY = re.compile(r"projjson:([^\s,()'\"]+)", re.IGNORECASE)  # stands in type strings
+_WKT = re.compile(r"[A-Za-z][A-Za-z0-9_]*\s*[\[(]")
+_NO_TEXT = re.compile("[\\x00\\ud800-\\udfff]")  # C ends a text at NUL; half a surrogate pair has no UTF-8
+_PROJ_FILE = re.compile(r"(?:grids|file|init|model)\s*=\s*([^\s\"]+)")
+
+# Stored coordinates are x, y = longitude, latitude whatever the registry says of the axis order, so that
+# each of these pairs names one system here.
+_SAME_WITH_X_FIRST = {"EPSG:4326": "OGC:CRS84", "EPSG:4269": "OGC:CRS83", "EPSG:4267": "OGC:CRS27"}
+
+
+class CrsForm(enum.Enum):
+    """How a text names its coordinate reference system."""
+
+    AUTHORITY = "authority"
+    """A registry and a code in it: `EPSG:3857`."""
+    SRID = "srid"
+    """A number of the EPSG registry: `srid:3857`."""
+    PROPERTY = "property"
+    """A property of the table or file that holds PROJJSON: `projjson:my_crs`."""
+    PROJJSON = "projjson"
+    """The PROJJSON itself."""
+    WKT = "wkt"
+    """The well-known text of the system itself."""
+    UNKNOWN = "unknown"
+    """`SRID:0`: coordinates on a plane that nobody says more about."""
+
+
+@runtime_checkable
+class CrsLike(Protocol):
+    """What a CRS of another package has to offer; `pyproj.CRS` does."""
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """The definition as PROJJSON."""
+
+    def to_wkt(self) -> str:
+        """The definition as well-known text."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Crs:
+    """A coordinate reference system by the text that names it; `text` is written back unchanged.
+
+    `==` compares names: the case of an authority, `srid:4326` for `EPSG:4326`, and the order of the axes
+    (`EPSG:4326` and `OGC:CRS84` both store x, y here) make no difference. `same_as` compares what they mean.
+
+    >>> Crs("EPSG:4326") == Crs("srid:4326") == Crs("OGC:CRS84")
+    True
+    >>> Crs("epsg:3857").text
+    'epsg:3857'
+    >>> Crs("")
+    Traceback (most recent call last):
+    geolake_nb.errors.CrsError: a CRS is empty; give one such as OGC:CRS84
+    """
+
+    text: str
+    resolved: str | None = None
+    """The PROJJSON that a `projjson:<property>` text stands for, when it was found."""
+    form: CrsForm = field(init=False)
+    _key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = self.text.strip()
+        if not text:
+            raise CrsError("a CRS is empty", remedy="give one such as OGC:CRS84")
+        if len(text) > MAX_TEXT:
+            raise CrsError(f"a CRS is longer than {MAX_TEXT} characters", where=_short(text))
+        if _NO_TEXT.search(text):
+            raise CrsError("a CRS has characters that no text has", where=_short(text))
+        form, key = _read(text)
+        if self.resolved is not None:
+            if form is not CrsForm.PROPERTY:
+                raise CrsError("only projjson:<property> has something to resolve", where=_short(text))
+            key = _canonical(_projjson(self.resolved, where=_short(text)))
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "form", form)
+        object.__setattr__(self, "_key", key)
+
+    @classmethod
+    def parse(
+        cls,
+        value: str | Mapping[str, Any] | Crs | CrsLike,
+        *,
+        properties: Mapping[str, str] | None = None,
+    ) -> Crs:
+        """The CRS of a text, a PROJJSON object, or an object of another package such as `pyproj.CRS`.
+
+        `properties` are those of the table or file, where `projjson:<property>` is looked up. A property
+        that is not there is no error yet: the reference stays, and `to_pyproj` says what is missing.
+
+        >>> Crs.parse("OGC:CRS84")
+        Crs('OGC:CRS84')
+        >>> Crs.parse("projjson:local", properties={}).resolved is None
+        True
+        """
+        if isinstance(value, str):
+            crs = cls(value)
+        elif isinstance(value, Crs):
+            crs = value
+        elif isinstance(value, CrsLike):
+            crs = _from_object(value)
+        elif isinstance(value, dict):
+            check_depth(value, what="PROJJSON", error=CrsError)
+            crs = cls(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        else:
+            kinds = "Crs, dict (PROJJSON), pyproj.CRS, str"
+            raise CrsError(f"a {type(value).__name__} is no CRS", remedy=f"give one of: {kinds}")
+        if crs.form is CrsForm.PROPERTY and crs.resolved is None and properties is not None:
+            definition = properties.get(crs.property_name or "")
+            if definition is not None:
+                return cls(crs.text, definition)
+        return crs
+
+    @property
+    def property_name(self) -> str | None:
+        """The property that holds the definition, `None` when the text names no property.
+
+        >>> Crs("projjson:local").property_name
+        'local'
+        """
+        match = _PROPERTY.fullmatch(self.text)
+        return match.group(1) if match else None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the text says that nothing is known (`SRID:0`)."""
+        return self.form is CrsForm.UNKNOWN
+
+    def to_pyproj(self) -> pyproj.CRS:
+        """The system as PROJ knows it; only registry codes, PROJJSON and WKT are ever given to PROJ.
+
+        >>> Crs("EPSG:3857").to_pyproj().to_epsg()
+        3857
+        >>> Crs("SRID:0").to_pyproj()
+        Traceback (most recent call last):
+        geolake_nb.errors.CrsError: SRID:0: the CRS is unknown; set the column's CRS to use it
+        """
+        if self.is_unknown:
+            raise CrsError("the CRS is unknown", where=self.text, remedy="set the column's CRS to use it")
+        if self.form is CrsForm.PROPERTY and self.resolved is None:
+            raise CrsError(
+                f"the property {_short(self.property_name or '')!r} is missing",
+                where=_short(self.text),
+                remedy="set that property of the table or file to the PROJJSON",
+            )
+        return _to_pyproj(self.form, self.text if self.resolved is None else self.resolved)
+
+    def to_projjson(self) -> dict[str, Any]:
+        """The definition as PROJJSON, as stored where it is PROJJSON already.
+
+        >>> Crs("OGC:CRS84").to_projjson()["name"]
+        'WGS 84 (CRS84)'
+        """
+        stored = self.text if self.form is CrsForm.PROJJSON else self.resolved
+        if stored is not None:
+            return _projjson(stored, where=_short(self.text))
+        return self.to_pyproj().to_json_dict()
+
+    @property
+    def name(self) -> str:
+        """What people call it; the text when it cannot be resolved.
+
+        >>> Crs("EPSG:3857").name, Crs("SRID:0").name, Crs("NOBODY:1").name
+        ('WGS 84 / Pseudo-Mercator', 'unknown', 'NOBODY:1')
+        """
+        if self.is_unknown:
+            return "unknown"
+        try:
+            return str(self.to_pyproj().name)
+        except CrsError:
+            return _short(self.text)
+
+    @property
+    def is_geographic(self) -> bool:
+        """Whether x is a longitude and y a latitude; a CRS that cannot be resolved is not known to be.
+
+        >>> CRS84.is_geographic, Crs("EPSG:3857").is_geographic, Crs("SRID:0").is_geographic
+        (True, False, False)
+        """
+        if self._key == CRS84._key:
+            return True
+        try:
+            return bool(self.to_pyproj().is_geographic)
+        except CrsError:
+            return False
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether x and y are known to be distances on a map, not angles.
+
+        >>> Crs("EPSG:3857").is_projected, CRS84.is_projected, Crs("SRID:0").is_projected
+        (True, False, False)
+        """
+        if self._key == CRS84._key:
+            return False
+        try:
+            return bool(self.to_pyproj().is_projected)
+        except CrsError:
+            return False
+
+    def same_as(self, other: Crs) -> bool:
+        """Whether coordinates of one can be compared with those of the other, however they are named.
+
+        Axis order does not matter, because x is always the easting or longitude here. What cannot be
+        resolved is the same as its equal only, and an unknown CRS is the same as an unknown one.
+
+        >>> CRS84.same_as(Crs.parse(CRS84.to_projjson()))
+        True
+        >>> CRS84.same_as(Crs("EPSG:3857")), CRS84.same_as(Crs("SRID:0"))
+        (False, False)
+        """
+        if self == other:
+            return True
+        try:
+            one, two = self.to_pyproj(), other.to_pyproj()
+        except CrsError:
+            return False
+        return bool(one.equals(two, ignore_axis_order=True))
+
+    def coordinate_range(self) -> Box | None:
+        """The box of its coordinates over the area that it is made for, `None` when PROJ knows none.
+
+        >>> CRS84.coordinate_range().values
+        (-180.0, -90.0, 180.0, 90.0)
+        >>> Crs("SRID:0").coordinate_range() is None
+        True
+        """
+        if self._key == CRS84._key:
+            return Box(-180.0, -90.0, 180.0, 90.0)
+        try:
+            return _coordinate_range(self.to_pyproj())
+        except CrsError:
+            return None
+
+    def __eq__(self, other: object) -> bool:
+        return self._key == other._key if isinstance(other, Crs) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Crs({_short(self.text)!r})"
+
+
+def _read(text: str) -> tuple[CrsForm, str]:
+    """The form of a text, and the key that equal systems share."""
+    if match := _SRID.fullmatch(text):
+        number = int(match.group(1))
+        if number == 0:
+            return CrsForm.UNKNOWN, "SRID:0"
+        return CrsForm.SRID, _same_with_x_first(f"EPSG:{number}")
+    if match := _PROPERTY.fullmatch(text):
+        return CrsForm.PROPERTY, f"projjson:{match.group(1)}"
+    match = _AUTHORITY.fullmatch(text)
+    if match and match.group(1).lower() not in ("projjson", "srid"):
+        return CrsForm.AUTHORITY, _same_with_x_first(text.upper())
+    if text.startswith("{"):
+        return CrsForm.PROJJSON, _canonical(_projjson(text, where=None))
+    if _WKT.match(text):
+        return CrsForm.WKT, text
+    forms = "authority:code, PROJJSON, projjson:<property>, srid:<number>, WKT"
+    raise CrsError(f"{_short(text)!r} is no CRS", remedy=f"use one of: {forms}")
+
+
+def _same_with_x_first(code: str) -> str:
+    return _SAME_WITH_X_FIRST.get(code, code)
+
+
+def _projjson(text: str, *, where: str | None) -> dict[str, Any]:
+    value = load_json(text, what="PROJJSON", where=where, error=CrsError, max_length=MAX_TEXT)
+    if not isinstance(value, dict):
+        raise CrsError("PROJJSON is no object", where=where)
+    if not isinstance(value.get("type"), str):
+        raise CrsError("PROJJSON has no type", where=where)
+    return value
+
+
+def _canonical(definition: dict[str, Any]) -> str:
+    return json.dumps(definition, sort_keys=True)
+
+
+def _from_object(value: CrsLike) -> Crs:
+    import pyproj
+
+    if isinstance(value, pyproj.CRS):
+        # Type strings of Delta and Iceberg have room for a code, hardly for a definition.
+        code = value.to_authority(min_confidence=100)
+        if code is not None:
+            return Crs(":".join(code))
+    return Crs.parse(value.to_json_dict())
+
+
+@functools.lru_cache(maxsize=64)
+def _to_pyproj(form: CrsForm, text: str) -> pyproj.CRS:
+    import pyproj
+    from pyproj.database import get_authorities
+    from pyproj.exceptions import CRSError
+
+    # PROJ also takes pipelines, names, URLs and files of definitions; nothing of that comes from a table.
+    try:
+        if form in (CrsForm.AUTHORITY, CrsForm.SRID):
+            authority, code = text.upper().split(":")
+            authority = "EPSG" if form is CrsForm.SRID else authority
+            if authority not in get_authorities():
+                known = ", ".join(sorted(get_authorities()))
+                raise CrsError(f"unknown authority {authority}", where=text, remedy=f"use one of: {known}")
+            return pyproj.CRS.from_authority(authority, code)
+        crs = pyproj.CRS.from_wkt(text) if form is CrsForm.WKT else pyproj.CRS.from_json(text)
+        definition = crs.to_json_dict()
+    except CRSError:
+        raise CrsError("PROJ does not know this CRS", where=_short(text)) from None
+    # An EXTENSION of the WKT is kept by PROJ, yet is no part of the PROJJSON that it gives.
+    if _names_a_file(definition) or _names_a_file({"name": text}):
+        raise CrsError("the CRS names a file by its path", where=_short(text), remedy="name the grid alone")
+    return crs
+
+
+def _names_a_file(definition: Any) -> bool:
+    """Whether PROJ would open a file outside its own folders to transform coordinates of this system."""
+    if isinstance(definition, list):
+        return any(_names_a_file(part) for part in definition)
+    if not isinstance(definition, dict):
+        return False
+    # PROJJSON: a parameter whose value is a text is a grid; a method may be a whole PROJ string.
+    texts = [text for key in ("name", "value") if isinstance(text := definition.get(key), str)]
+    grids = [texts[-1]] if isinstance(definition.get("value"), str) else []
+    grids += [match.group(1) for text in texts for match in _PROJ_FILE.finditer(text)]
+    if any(mark in grid for grid in grids for mark in ("/", "\\", ":")):
+        return True
+    return any(_names_a_file(part) for part in definition.values())
+
+
+def _coordinate_range(crs: pyproj.CRS) -> Box | None:
+    import math
+
+    import pyproj
+
+    if crs.is_geographic:
+        return Box(-180.0, -90.0, 180.0, 90.0)
+    area = crs.area_of_use
+    if area is None:
+        return None
+    try:
+        to_crs = pyproj.Transformer.from_crs("OGC:CRS84", crs, always_xy=True)
+        sides = to_crs.transform_bounds(area.west, area.south, area.east, area.north, densify_pts=21)
+    except pyproj.exceptions.ProjError:
+        return None
+    return Box(*sides) if all(math.isfinite(side) for side in sides) else None
+
+
+def _short(text: str) -> str:
+    shown = text if text.isprintable() else ascii(text)[1:-1]
+    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+
+
+CRS84 = Crs("OGC:CRS84")
+"""Longitude and latitude on WGS 84, in that order: the default of every format here."""
+
+UNKNOWN_CRS = Crs("SRID:0")
+"""Coordinates of which no CRS is known."""

@@ -1,0 +1,80 @@
+"""Reading JSON that a table or a file holds: size and depth are checked, failures are typed errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from geolake_nb.errors import GeolakeError, SchemaError
+
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "check_depth", "load_json"]
+
+MAX_LENGTH = 64 * 1024 * 1024
+"""Characters; the schema of a table with a hundred thousand columns has some twenty million."""
+
+MAX_DEPTH = 200
+"""Objects and arrays inside each other; a struct in a struct takes three levels in a Delta schema."""
+
+
+def load_json(
+    text: str | bytes,
+    *,
+    what: str,
+    where: str | None = None,
+    error: type[GeolakeError] = SchemaError,
+    max_length: int = MAX_LENGTH,
+) -> Any:
+    """The value that the text holds; `what` names it in errors.
+
+    >>> load_json('{"a": [1, null]}', what="geo metadata")
+    {'a': [1, None]}
+    >>> load_json("[" * 100_000, what="geo metadata")
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: geo metadata is nested too deeply
+    """
+    if len(text) > max_length:
+        raise error(f"{what} is longer than {max_length} characters", where=where)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        if _may_escape_surrogate(text):
+            json.dumps(value, ensure_ascii=False).encode()  # half of a pair is no text
+    except RecursionError:
+        raise error(f"{what} is nested too deeply", where=where) from None
+    except ValueError as problem:
+        raise error(f"{what} is not JSON: {problem}", where=where) from None
+    check_depth(value, what=what, where=where, error=error)
+    return value
+
+
+def check_depth(value: Any, *, what: str, where: str | None = None, error: type[GeolakeError] = SchemaError) -> None:
+    """Refuse a value that is nested more deeply than code that walks it should follow.
+
+    >>> check_depth({"a": [None]}, what="crs")
+    """
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, (dict, list))
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+        if not level:
+            return
+    raise error(f"{what} is nested too deeply", where=where)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits[:20]} is beyond the range of a double")
+    return number
+
+
+def _may_escape_surrogate(text: str | bytes) -> bool:
+    return "\\ud" in text.lower() if isinstance(text, str) else b"\\ud" in text.lower()
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
