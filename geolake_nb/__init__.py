@@ -6,10 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from geolake_nb.core.bounds import bounds
     from geolake_nb.core.box import Box
+    from geolake_nb.core.types import geography, geometry, raster
     from geolake_nb.errors import GeolakeError
 
-__all__ = ["Box", "GeolakeError", "__version__"]
+__all__ = ["Box", "GeolakeError", "__version__", "bounds", "geography", "geometry", "raster"]
 
 __version__ = "0.1.0"
 
@@ -17,6 +19,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "Box": "geolake_nb.core.box",
     "GeolakeError": "geolake_nb.errors",
+    "bounds": "geolake_nb.core.bounds",
+    "geography": "geolake_nb.core.types",
+    "geometry": "geolake_nb.core.types",
+    "raster": "geolake_nb.core.types",
 }
 
 

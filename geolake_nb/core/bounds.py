@@ -1,0 +1,215 @@
+"""Bounds and statistics of an Arrow column of geometries or geographies."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.crs import CRS84, Crs
+from geolake_nb.core.statistics import ColumnStats, Problem
+from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeAlias
+
+    from geolake_nb.core.wkb_scan import EdgeRules, Scan
+
+    Column: TypeAlias = pa.Array | pa.ChunkedArray
+
+__all__ = ["BadValueWarning", "bounds", "row_boxes"]
+
+
+class BadValueWarning(UserWarning):
+    """A value of the column cannot be read, so that the column has no bound."""
+
+
+def bounds(
+    column: Column,
+    *,
+    type: GeometryType | GeographyType | None = None,
+    name: str = "column",
+) -> ColumnStats:
+    """The box, the type codes and the counts of a column; `name` stands in the warning about a bad value.
+
+    Binary columns of any layout are read as WKB or EWKB, `geoarrow` types as what they are, text as the type's
+    encoding says. A value that cannot be read takes the bound away and never stops the rest.
+
+    >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+    >>> stats = bounds(pa.array([point, None]))
+    >>> stats.box.xmin, stats.types, stats.null_count
+    (1.0, (1,), 1)
+    >>> bounds(pa.array([], pa.binary())).box is None
+    True
+    """
+    type = type or GeometryType()
+    scan, unread = _start(type), _Unread()
+    for chunk in _wkb_chunks(column, type, unread):
+        scan.add(chunk)
+    stats = _freeze(scan, unread)
+    if stats.first_bad is not None:
+        message = f"{name} gets no bound: {stats.bad} of {stats.rows} values cannot be read, first {stats.first_bad}"
+        warnings.warn(message, BadValueWarning, stacklevel=2)
+    return stats
+
+
+def row_boxes(column: Column, *, type: GeometryType | GeographyType | None = None) -> pa.Array:
+    """The box in x and y of each row as a `geoarrow.box` array, null where a row has none.
+
+    >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+    >>> row_boxes(pa.array([point, None])).storage.to_pylist()
+    [{'xmin': 1.0, 'ymin': 2.0, 'xmax': 1.0, 'ymax': 2.0}, None]
+    """
+    import geoarrow.types as ga
+
+    type = type or GeometryType()
+    scan, unread = _start(type), _Unread()
+    box_type = ga.box().to_pyarrow()
+    parts = []
+    for chunk in _wkb_chunks(column, type, unread):
+        boxes, known = scan.add_with_boxes(chunk)
+        sides = [pa.array(side) for side in boxes]
+        mask = None if known.all() else pa.array(~known)
+        parts.append(pa.StructArray.from_arrays(sides, fields=list(box_type.storage_type), mask=mask))
+    whole = parts[0] if len(parts) == 1 else pa.chunked_array(parts, box_type.storage_type).combine_chunks()
+    return box_type.wrap_array(whole)
+
+
+# Beyond the rounding that the kernel covers, how far an algorithm's edge may stray from the true geodesic, in
+# degrees of latitude for each radian of its length, and the longest edge for which that holds. Andoyer's series
+# leaves out f**2 = 1e-5 and Thomas's f**3, both times powers of s / sin(s); Vincenty's iteration is good to
+# 0.5 mm where it converges. Longer edges get all latitudes.
+_STRAY = {
+    EdgeAlgorithm.SPHERICAL: (0.0, 180.0),
+    EdgeAlgorithm.KARNEY: (0.0, 180.0),
+    EdgeAlgorithm.VINCENTY: (1e-6, 178.0),
+    EdgeAlgorithm.THOMAS: (1e-3, 170.0),
+    EdgeAlgorithm.ANDOYER: (0.05, 150.0),
+}
+
+_WGS84_FLATTENING = 1 / 298.257223563
+
+
+def _start(type: GeometryType | GeographyType) -> Scan:
+    from geolake_nb.core.wkb_scan import Scan
+
+    return Scan(_edge_rules(type) if isinstance(type, GeographyType) else None)
+
+
+def _edge_rules(type: GeographyType) -> EdgeRules:
+    from geolake_nb.core.wkb_scan import EdgeRules
+
+    sphere = type.algorithm is EdgeAlgorithm.SPHERICAL
+    return EdgeRules(0.0 if sphere else _flattening(type.crs), *_STRAY[type.algorithm])
+
+
+def _flattening(crs: Crs) -> float:
+    if crs == CRS84:
+        return _WGS84_FLATTENING
+    ellipsoid = crs.to_pyproj().ellipsoid
+    return 1 / ellipsoid.inverse_flattening if ellipsoid and ellipsoid.inverse_flattening else 0.0
+
+
+class _Unread:
+    """Text values that could not be turned into WKB: they are null in what the kernel sees."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.count = 0
+        self.first: Problem | None = None
+
+
+def _wkb_chunks(column: Column, type: GeometryType | GeographyType, unread: _Unread) -> Iterator[pa.Array]:
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        yield _wkb(chunk, type, unread)
+        unread.rows += len(chunk)
+
+
+def _wkb(array: pa.Array, type: GeometryType | GeographyType, unread: _Unread) -> pa.Array:
+    """The array as `binary` or `large_binary` WKB."""
+    encoding = type.encoding
+    if isinstance(array.type, pa.BaseExtensionType):
+        if array.type.extension_name == "geoarrow.wkt":
+            encoding = GeometryEncoding.WKT
+        elif array.type.extension_name.startswith("geoarrow.") and array.type.extension_name != "geoarrow.wkb":
+            array = _wkb_of_geoarrow(array)
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = _plain(array.dictionary).take(array.indices)
+    array = _plain(array)
+    layout = array.type
+    if pa.types.is_binary(layout) or pa.types.is_large_binary(layout):
+        return array
+    is_text = pa.types.is_string(layout) or pa.types.is_large_string(layout)
+    if is_text and encoding in (GeometryEncoding.WKT, GeometryEncoding.GEOJSON):
+        return _wkb_of_text(array, encoding, unread)
+    expected = "text" if encoding in (GeometryEncoding.WKT, GeometryEncoding.GEOJSON) else "binary"
+    raise SchemaError(
+        f"a column of type {layout} holds no geometries in {encoding.value}",
+        remedy=f"give a {expected} column, or the type with its encoding",
+    )
+
+
+def _wkb_of_geoarrow(array: pa.Array) -> pa.Array:
+    import geoarrow.pyarrow as ga
+
+    return ga.as_wkb(array)
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """The array in a layout of offsets and data, if it has another one."""
+    layout = array.type
+    if layout == pa.string_view():
+        return array.cast(pa.large_string())
+    if layout == pa.binary_view() or pa.types.is_fixed_size_binary(layout) or pa.types.is_null(layout):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def _wkb_of_text(array: pa.Array, encoding: GeometryEncoding, unread: _Unread) -> pa.Array:
+    import shapely
+
+    read = shapely.from_wkt if encoding is GeometryEncoding.WKT else shapely.from_geojson
+    texts = array.to_numpy(zero_copy_only=False)
+    shapes = read(texts, on_invalid="ignore")
+    lost = np.flatnonzero(shapely.is_missing(shapes) & array.is_valid().to_numpy(zero_copy_only=False))
+    unread.count += len(lost)
+    if len(lost) and unread.first is None:
+        reason = f"not {encoding.value.upper()}: {_why_unread(read, texts[lost[0]])}"
+        unread.first = Problem(unread.rows + int(lost[0]), reason)
+    return pa.array(shapely.to_wkb(shapes, flavor="iso"), pa.large_binary())
+
+
+def _why_unread(read: Callable[[str], Any], text: str) -> str:
+    import shapely
+
+    try:
+        read(text)
+    except (shapely.errors.GEOSException, UnicodeError) as error:
+        return str(error).splitlines()[0]
+    return "no geometry"
+
+
+def _freeze(scan: Scan, unread: _Unread) -> ColumnStats:
+    first_bad, first_open = None, None
+    if scan.first_bad is not None:
+        row, fault, offset, detail = scan.first_bad
+        first_bad = Problem(row, fault.describe(detail), offset)
+    if scan.first_open is not None:
+        first_open = Problem(scan.first_open.row, scan.first_open.reason)
+    bad = scan.bad_count + unread.count
+    return ColumnStats(
+        box=None if bad else scan.box,
+        types=None if bad else scan.types,
+        rows=scan.rows,
+        null_count=scan.null_count - unread.count,
+        empty_count=scan.empty_count,
+        bad=bad,
+        unbounded=scan.open_count,
+        first_bad=first_bad or unread.first,
+        first_unbounded=first_open,
+    )
