@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+from decimal import Decimal
+
+import pytest
+import shapely
+
+from geolake_nb.core.collation import Collation
+from geolake_nb.core.predicate import (
+    And,
+    Comparison,
+    ComparisonOp,
+    In,
+    IsNotNull,
+    IsNull,
+    Not,
+    Or,
+    Spatial,
+    SpatialOp,
+    st_disjoint,
+    st_intersects,
+)
+from geolake_nb.core.predicate_json import predicate_from_json, predicate_to_json
+from geolake_nb.errors import PredicateError
+
+POINT_HEX = "0101000000000000000000F03F0000000000000040"
+
+# As org.apache.iceberg.expressions.ExpressionParser writes them, and the model of PyIceberg.
+ICEBERG = [
+    ('{"type":"eq","term":"a","value":1}', Comparison.of("a", "=", 1)),
+    ('{"type":"not-eq","term":"a.b","value":"x"}', Comparison.of("a.b", "!=", "x")),
+    ('{"type":"lt","term":"a","value":1.5}', Comparison.of("a", "<", 1.5)),
+    ('{"type":"lt-eq","term":"a","value":true}', Comparison.of("a", "<=", True)),
+    ('{"type":"gt","term":"a","value":1}', Comparison.of("a", ">", 1)),
+    ('{"type":"gt-eq","term":"a","value":1}', Comparison.of("a", ">=", 1)),
+    ('{"type":"in","term":"a","values":[1,2]}', In("a", (1, 2))),
+    ('{"type":"is-null","term":"a"}', IsNull("a")),
+    ('{"type":"not-null","term":"a"}', IsNotNull("a")),
+    (
+        '{"type":"and","left":{"type":"is-null","term":"a"},"right":{"type":"is-null","term":"b"}}',
+        And((IsNull("a"), IsNull("b"))),
+    ),
+    (
+        '{"type":"or","left":{"type":"is-null","term":"a"},"right":{"type":"is-null","term":"b"}}',
+        Or((IsNull("a"), IsNull("b"))),
+    ),
+    ('{"type":"not","child":{"type":"in","term":"a","values":[1]}}', Not(In("a", (1,)))),
+    (f'{{"type":"st-intersects","term":"geom","value":"{POINT_HEX}"}}', st_intersects("geom", "POINT (1 2)")),
+]
+
+
+@pytest.mark.parametrize(("text", "predicate"), ICEBERG)
+def test_the_form_is_that_of_iceberg(text, predicate):
+    assert predicate_from_json(text) == predicate
+    assert predicate_from_json(text.encode()) == predicate
+    assert predicate_from_json(json.loads(text)) == predicate
+    assert predicate_to_json(predicate) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "predicate"),
+    [
+        ('{"type":"not-in","term":"a","values":[1]}', Not(In("a", (1,)))),
+        ('{"type":"EQ","term":"a","value":1}', Comparison.of("a", "=", 1)),
+        ('{"type":"eq","term":{"type":"reference","term":"a"},"value":1}', Comparison.of("a", "=", 1)),
+        ('{"type":"eq","term":"a","value":{"type":"literal","value":1}}', Comparison.of("a", "=", 1)),
+        (
+            f'{{"type":"st-disjoint","term":"geom","value":"{POINT_HEX.lower()}"}}',
+            st_disjoint("geom", "POINT (1 2)"),
+        ),
+    ],
+)
+def test_other_spellings_are_read(text, predicate):
+    assert predicate_from_json(text) == predicate
+
+
+@pytest.mark.parametrize("byte_order", [0, 1])
+def test_a_geometry_is_read_in_every_spelling(byte_order):
+    shape = shapely.from_wkt("LINESTRING (1 2, 3 4)")
+    wkb = shapely.to_wkb(shape, byte_order=byte_order)
+    spellings = [wkb, wkb.hex(), wkb.hex().upper(), base64.b64encode(wkb).decode(), shape.wkt]
+    read = [predicate_from_json({"type": "st-within", "term": "g", "value": value}) for value in spellings]
+    assert set(read) == {Spatial.of(SpatialOp.WITHIN, "g", shape)}
+
+
+SPECIMENS = [
+    *(Spatial.of(op, "a.b", "POINT Z (1 2 3)", crs="EPSG:3857") for op in SpatialOp),
+    st_intersects(("odd.name", "b`c"), "POLYGON EMPTY"),
+    Comparison.of("a", "=", dt.date(2024, 1, 31)),
+    Comparison.of("a", "=", dt.datetime(2024, 1, 31, 1, 2, 3, 4, tzinfo=dt.UTC)),
+    Comparison.of("a", "=", dt.datetime(2024, 1, 31)),
+    Comparison.of("a", "=", dt.time(1, 2, 3)),
+    Comparison.of("a", "=", Decimal("1.50")),
+    Comparison.of("a", "=", b"\x00\xff"),
+    In("a", ("x", "y"), Collation("icu", "de", "75.1")),
+    Comparison(ComparisonOp.LT, ("a",), "x", Collation("icu", "de")),
+    And(tuple(IsNull(f"c{number}") for number in range(5_000))),
+    Not(Or((IsNull("a"), And((IsNotNull("b"), IsNull("c")))))),
+]
+
+
+@pytest.mark.parametrize("predicate", SPECIMENS, ids=lambda predicate: str(predicate)[:40])
+def test_what_is_written_reads_back(predicate):
+    again = predicate_from_json(json.dumps(predicate_to_json(predicate)))
+    assert again == predicate
+    assert str(again) == str(predicate)
+
+
+def test_a_chain_nested_by_another_writer_is_one():
+    node = {"type": "is-null", "term": "a"}
+    for _ in range(150):
+        node = {"type": "and", "left": node, "right": {"type": "is-null", "term": "b"}}
+    assert len(predicate_from_json(node).operands) == 151
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("", "not JSON"),
+        ("[]", "no filter"),
+        ("true", "no filter"),
+        ("{}", "None is no type of a filter"),
+        ('{"type": ["eq"]}', "is no type of a filter"),
+        ('{"type": "starts-with", "term": "a", "value": "x"}', "use one of: and, eq"),
+        ('{"type": "eq", "term": "a"}', "has no 'value'"),
+        ('{"type": "eq", "value": 1}', "has no 'term'"),
+        ('{"type": "eq", "term": {"type": "transform", "term": "a"}, "value": 1}', "name of a column"),
+        ('{"type": "eq", "term": "", "value": 1}', "no path of a column"),
+        ('{"type": "eq", "term": "a", "value": null}', "IS NULL"),
+        ('{"type": "eq", "term": "a", "value": [1]}', "single one"),
+        ('{"type": "eq", "term": "a", "value": {"x": 1}}', "no literal"),
+        ('{"type": "eq", "term": "a", "value": NaN}', "not JSON"),
+        ({"type": "eq", "term": "a", "value": "\ud800"}, "half a character"),
+        (
+            '{"type": "eq", "term": "a", "value": {"type": "literal", "value": "x", "data-type": "date"}}',
+            "no date",
+        ),
+        ('{"type": "in", "term": "a", "values": 1}', "no list"),
+        ('{"type": "in", "term": "a", "values": []}', "no values"),
+        ('{"type": "eq", "term": "a", "value": "x", "collation": "de"}', "no collation identifier"),
+        ('{"type": "eq", "term": "a", "value": "x", "collation": 5}', "no text"),
+        ('{"type": "st-within", "term": "a", "value": 5}', "no geometry"),
+        ('{"type": "st-within", "term": "a", "value": "0101"}', "no WKB"),
+        ('{"type": "st-within", "term": "a", "value": "!!"}', "no geometry"),
+        ('{"type": "st-within", "term": "a", "value": "POINT (1"}', "no WKT"),
+        ('{"type":"not","child":' * 150 + "1" + "}" * 150, "no filter|deeper|deeply"),
+        ('{"type":"not","child":' * 100_000, "deeply"),
+        ('{"type":"and","left":1,"right":' * 100_000, "deeply"),
+    ],
+)  # fmt: skip
+def test_bad_json_is_a_typed_error(value, message):
+    with pytest.raises(PredicateError, match=message):
+        predicate_from_json(value)
+
+
+def test_a_bound_filter_has_no_json_form():
+    with pytest.raises(PredicateError, match="unbound"):
+        predicate_to_json(object())
