@@ -1,0 +1,45 @@
+"""The shell command `geolake`: parses, dispatches and prints; each subcommand has a module of its own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from geolake_nb import __version__
+from geolake_nb.cli import demo
+from geolake_nb.errors import GeolakeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_COMMANDS = {"demo": demo}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return its exit code; an error is one sentence on standard error.
+
+    >>> main(["demo", "--basin", "XX"])  # doctest: +SKIP
+    2
+    """
+    parser = argparse.ArgumentParser(prog="geolake", description="Look into geospatial lakehouse tables and mend them.")
+    parser.add_argument("--version", action="version", version=f"geolake {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, module in _COMMANDS.items():
+        summary = (module.__doc__ or "").splitlines()[0]
+        command = commands.add_parser(name, help=summary, description=summary)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    options = parser.parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except GeolakeError as error:
+        print(f"geolake: {error}", file=sys.stderr)
+        return 3
+    except BrokenPipeError:
+        # The reader of our output, `head` for example, has seen enough.
+        sys.stderr.close()
+        return 0
+    return code
