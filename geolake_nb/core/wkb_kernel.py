@@ -409,28 +409,30 @@ def _great_circle(w, b1, b2):
 
 
 @_jit
-def _auxiliary_longitude(turn, w, b1, b2, f):
-    """The longitude that a geodesic takes on the auxiliary sphere, rounded up; `w` is an upper bound.
+def _auxiliary_longitude(turn, widest, b1, b2, f):
+    """The longitude that a geodesic takes on the auxiliary sphere, rounded up but not beyond `widest`.
 
     Karney 2013, eq. 8: w = turn + f sin(a0) I3, with I3 the integral along the great circle of
-    (2 - f) / (1 + (1 - f) sqrt(1 + e'**2 sin(b)**2)). Below 170 degrees of arc the iteration shrinks an error
-    at least tenfold a step, so that the last step bounds what is left.
+    (2 - f) / (1 + (1 - f) sqrt(1 + e'**2 sin(b)**2)). While a step is less than half of the one before, it bounds
+    all that follow; where steps do not shrink, close to the antipode, `widest` is the answer.
     """
     eccentricity = f * (2.0 - f) / ((1.0 - f) * (1.0 - f))
     z1, z2 = math.sin(b1), math.sin(b2)
-    step = 1.0
-    for _ in range(12):
+    w, step = widest, math.inf
+    for _ in range(30):
         length, _, _, top = _great_circle(w, b1, b2)
-        if length < 1e-9 or step < 1e-14:
-            break
         integral = 0.0
         for node in range(len(_NODES)):
             s = 0.5 * length * (1.0 + _NODES[node])
             z = (math.sin(length - s) * z1 + math.sin(s) * z2) / math.sin(length)
             integral += _WEIGHTS[node] / (1.0 + (1.0 - f) * math.sqrt(1.0 + eccentricity * z * z))
         better = turn + f * math.cos(top) * (2.0 - f) * 0.5 * length * integral
-        step, w = abs(better - w), better
-    return w + step + 1e-12
+        before, step, w = step, abs(better - w), better
+        if step < 1e-13:
+            return min(widest, w + 1e-12)
+        if not step < 0.5 * before:
+            break
+    return widest
 
 
 @_jit
@@ -453,7 +455,7 @@ def _extend_edge(turn, lat1, lat2, edges, box):
     south, north = min(lat1, lat2), max(lat1, lat2)
     if bend != 0:
         if f > 0.0:
-            if math.degrees(length) < 170.0:
+            if math.degrees(length) < 178.0:  # further on there is more than one geodesic
                 w = _auxiliary_longitude(math.radians(turn), w, b1, b2, f)
                 length, from_antipode, bend, top = _great_circle(w, b1, b2)
             top = math.atan(math.tan(top) / (1.0 - f))
