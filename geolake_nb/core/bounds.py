@@ -5,7 +5,7 @@ A geometry's box is that of its coordinates, with circular arcs. A geography's b
 - Longitudes are exact, and the shortest interval over all parts; x runs over the antimeridian (xmin > xmax) where
   that is shorter. Columns whose widest gap is below 360 / 4096 degrees get the whole circle.
 - Latitudes are rounded outward: by 1e-10 degrees on a sphere, by up to 1e-6 on an ellipsoid with Karney's geodesics,
-  and by a stray (see `_STRAY`) with the other algorithms. Edges within 2 degrees of antipodal (0.01 on a sphere) may
+  and by a stray (see `_STRAY`) with the other algorithms. Edges within 3 degrees of antipodal (0.01 on a sphere) may
   get more, up to all latitudes: their course hangs on the last digits of their ends.
 - A pole has every longitude: what touches one, a point there included, spans [-180, 180].
 - A ring encloses its smaller side. Where that is no clear choice, both sides are covered.

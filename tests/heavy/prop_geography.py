@@ -71,7 +71,7 @@ def _flatten(needs: list[gc.Needs], algorithm: str) -> _Batch:
             batch.low[row] = -90 if need.south else min(batch.low[row], *lats)
             batch.high[row] = 90 if need.north else max(batch.high[row], *lats)
     # Near-antipodal ends leave the circle open to the last bits of the vertices.
-    limit = 179.99 if algorithm == SPHERICAL else 178.0
+    limit = 179.99 if algorithm == SPHERICAL else 177.0
     sin1, cos1 = gc.sin_cos(starts[:, 1])
     sin2, cos2 = gc.sin_cos(ends[:, 1])
     _, cos_lon = gc.sin_cos(starts[:, 0].astype(gc.Wide) - ends[:, 0])
