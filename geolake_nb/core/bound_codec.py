@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from geolake_nb.core.box import Box
+from geolake_nb.core.message_text import shortened
 from geolake_nb.errors import BoundError
 
 __all__ = [
@@ -157,6 +158,10 @@ def from_parquet_statistics(statistics: ParquetGeoStatistics | Mapping[str, Any]
     if not sides.keys() >= set(_SIDES[:4]):
         return None
     _require_meaning(sides["xmin"], sides["xmax"])
+    # Parquet, Bounding Box: a dimension without values is omitted, for which writers also put NaN or an inverted range.
+    for low, high in (("zmin", "zmax"), ("mmin", "mmax")):
+        if not sides.get(low, math.nan) <= sides.get(high, math.nan):
+            sides = {side: value for side, value in sides.items() if side not in (low, high)}
     return Box(**sides)
 
 
@@ -300,7 +305,7 @@ def _delta_point(corner: _Corner) -> str:
 def _read_wkt_point(text: str, end: str) -> _Corner:
     if not isinstance(text, str):
         raise BoundError(f"the {end} is no text but {type(text).__name__}")
-    shown = repr(text if len(text) <= 80 else f"{text[:77]}...")
+    shown = repr(shortened(text, 80))
     if len(text) > _LONGEST_WKT:
         raise BoundError(f"the {end} {shown} is no WKT point: it has {len(text)} characters")
     head, bracket, body = text.strip().partition("(")
@@ -333,6 +338,7 @@ def _iceberg_point(corner: _Corner) -> bytes:
 
 
 def _read_iceberg_point(data: bytes, end: str) -> _Corner:
+    _require_bytes(data, end)
     if len(data) not in (16, 24, 32):
         what = f"the {end} bound has {len(data)} bytes; Iceberg writes 16, 24 or 32"
         raise BoundError(f"{what}, and these look like WKB" if _looks_like_wkb(data) else what)
@@ -365,7 +371,13 @@ def _looks_like_wkb(data: bytes) -> bool:
     return dimension <= 3 and 1 <= kind <= 17
 
 
+def _require_bytes(data: Any, end: str) -> None:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise BoundError(f"the {end} bound is a {type(data).__name__} where bytes belong")
+
+
 def _read_wkb_point(data: bytes, end: str) -> _Corner:
+    _require_bytes(data, end)
     if not _looks_like_wkb(data):
         raise BoundError(f"the {end} bound of {len(data)} bytes is no WKB point")
     order, flags, kind = _wkb_head(data)

@@ -17,13 +17,14 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.core.crs import CRS84, Crs
+from geolake_nb.core.nesting import readable_geometry_text
 from geolake_nb.core.statistics import ColumnStats, Problem
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
-from geolake_nb.errors import SchemaError
+from geolake_nb.errors import CrsError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ def bounds(
     scan, unread = _start(type), _Unread()
     for chunk in _wkb_chunks(column, type, unread):
         scan.add(chunk)
-    stats = _freeze(scan, unread)
+    stats = _freeze(scan, unread, _why_unbounded(type))
     if stats.first_bad is not None:
         message = f"{name} gets no bound: {stats.bad} of {stats.rows} values cannot be read, first {stats.first_bad}"
         warnings.warn(message, BadValueWarning, stacklevel=2)
@@ -81,9 +82,11 @@ def row_boxes(column: Column, *, type: GeometryType | GeographyType | None = Non
     type = type or GeometryType()
     scan, unread = _start(type), _Unread()
     box_type = ga.box().to_pyarrow()
+    bounded = _why_unbounded(type) is None
     parts = []
     for chunk in _wkb_chunks(column, type, unread):
         boxes, known = scan.add_with_boxes(chunk)
+        known &= bounded
         sides = [pa.array(side) for side in boxes]
         mask = None if known.all() else pa.array(~known)
         parts.append(pa.StructArray.from_arrays(sides, fields=list(box_type.storage_type), mask=mask))
@@ -104,12 +107,30 @@ _STRAY = {
 }
 
 _WGS84_FLATTENING = 1 / 298.257223563
+_ROUNDEST, _FLATTEST = 0.0, 0.1  # real ellipsoids lie between, and the series hold there
+
+
+def _why_unbounded(type: GeometryType | GeographyType) -> str | None:
+    """Why no value of the type can be bounded: its CRS does not say how edges run over the Earth."""
+    if isinstance(type, GeometryType) or type.crs == CRS84:
+        return None
+    try:
+        crs = type.crs.to_pyproj()
+    except CrsError as error:
+        return str(error)
+    if not crs.is_geographic or any(axis.unit_name != "degree" for axis in crs.axis_info[:2]):
+        return f"{type.crs} has no longitudes and latitudes in degrees"
+    if not _ROUNDEST <= _flattening(type.crs) < _FLATTEST:
+        return f"the ellipsoid of {type.crs} is not that of a planet"
+    return None
 
 
 def _start(type: GeometryType | GeographyType) -> Scan:
     from geolake_nb.core.wkb_scan import Scan
 
-    return Scan(_edge_rules(type) if isinstance(type, GeographyType) else None)
+    if isinstance(type, GeographyType) and _why_unbounded(type) is None:
+        return Scan(_edge_rules(type))
+    return Scan()
 
 
 def _edge_rules(type: GeographyType) -> EdgeRules:
@@ -136,30 +157,48 @@ class _Unread:
 
 
 def _wkb_chunks(column: Column, type: GeometryType | GeographyType, unread: _Unread) -> Iterator[pa.Array]:
+    if not isinstance(column, pa.Array | pa.ChunkedArray):
+        raise SchemaError(f"a {column.__class__.__name__} is no column", remedy="give an Arrow array")
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        yield _wkb(chunk, type, unread)
-        unread.rows += len(chunk)
+        for piece in _pieces(chunk):
+            yield _wkb(piece, type, unread)
+            unread.rows += len(piece)
+
+
+_PIECE_BYTES = 1 << 26
+
+
+def _pieces(array: pa.Array) -> Iterator[pa.Array]:
+    """The array, or a dictionary array row by row of its values but only some of them in memory at a time."""
+    if not pa.types.is_dictionary(array.type):
+        yield array
+        return
+    values = _plain(array.dictionary)
+    longest = pc.max(pc.binary_length(values)).as_py() if len(values) else 0
+    step = max(1, _PIECE_BYTES // max(1, longest or 1))
+    for start in range(0, max(1, len(array)), step):
+        yield values.take(array.indices.slice(start, step))
 
 
 def _wkb(array: pa.Array, type: GeometryType | GeographyType, unread: _Unread) -> pa.Array:
     """The array as `binary` or `large_binary` WKB."""
     encoding = type.encoding
     if isinstance(array.type, pa.BaseExtensionType):
-        if array.type.extension_name == "geoarrow.wkt":
+        kind = array.type.extension_name
+        if kind == "geoarrow.wkt":
             encoding = GeometryEncoding.WKT
-        elif array.type.extension_name.startswith("geoarrow.") and array.type.extension_name != "geoarrow.wkb":
+        elif kind == "geoarrow.box":
+            raise SchemaError("a column of boxes holds no geometries", remedy="join them with geolake_nb.core.box")
+        elif kind.startswith("geoarrow.") and kind != "geoarrow.wkb":
             array = _wkb_of_geoarrow(array)
         array = array.storage
-    if pa.types.is_dictionary(array.type):
-        array = _plain(array.dictionary).take(array.indices)
     array = _plain(array)
     layout = array.type
     if pa.types.is_binary(layout) or pa.types.is_large_binary(layout):
         return array
-    is_text = pa.types.is_string(layout) or pa.types.is_large_string(layout)
-    if is_text and encoding in (GeometryEncoding.WKT, GeometryEncoding.GEOJSON):
-        return _wkb_of_text(array, encoding, unread)
     expected = "text" if encoding in (GeometryEncoding.WKT, GeometryEncoding.GEOJSON) else "binary"
+    if expected == "text" and (pa.types.is_string(layout) or pa.types.is_large_string(layout)):
+        return _wkb_of_text(array, encoding, unread)
     raise SchemaError(
         f"a column of type {layout} holds no geometries in {encoding.value}",
         remedy=f"give a {expected} column, or the type with its encoding",
@@ -186,42 +225,59 @@ def _wkb_of_text(array: pa.Array, encoding: GeometryEncoding, unread: _Unread) -
     import shapely
 
     read = shapely.from_wkt if encoding is GeometryEncoding.WKT else shapely.from_geojson
-    texts = array.to_numpy(zero_copy_only=False)
-    shapes = read(texts, on_invalid="ignore")
-    lost = np.flatnonzero(shapely.is_missing(shapes) & array.is_valid().to_numpy(zero_copy_only=False))
-    unread.count += len(lost)
-    if len(lost) and unread.first is None:
-        reason = f"not {encoding.value.upper()}: {_why_unread(read, texts[lost[0]])}"
-        unread.first = Problem(unread.rows + int(lost[0]), reason)
-    return pa.array(shapely.to_wkb(shapes, flavor="iso"), pa.large_binary())
+    values: list[bytes | None] = []
+    # One by one: a text that stops the reader of a whole array must not take the others with it.
+    for row, text in enumerate(array.cast(_binary_like(array.type)).to_pylist()):
+        value, reason = (None, None) if text is None else _wkb_of_one(read, text)
+        values.append(value)
+        if reason is not None:
+            unread.count += 1
+            unread.first = unread.first or Problem(unread.rows + row, f"not {encoding.value.upper()}: {reason}")
+    return pa.array(values, pa.large_binary())
 
 
-def _why_unread(read: Callable[[str], Any], text: str) -> str:
+def _binary_like(text: pa.DataType) -> pa.DataType:
+    return pa.large_binary() if pa.types.is_large_string(text) else pa.binary()
+
+
+def _wkb_of_one(read: Callable[[str], Any], value: bytes) -> tuple[bytes | None, str | None]:
+    """The WKB of a text, or the reason why it cannot be read."""
     import shapely
 
     try:
-        read(text)
-    except (shapely.errors.GEOSException, UnicodeError) as error:
-        return str(error).splitlines()[0]
-    return "no geometry"
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None, "no UTF-8"
+    reason = readable_geometry_text(text)
+    if reason is not None:
+        return None, reason
+    try:
+        return shapely.to_wkb(read(text), flavor="iso"), None
+    except (shapely.errors.GEOSException, NotImplementedError, ValueError) as error:
+        return None, str(error).splitlines()[0]
 
 
-def _freeze(scan: Scan, unread: _Unread) -> ColumnStats:
-    first_bad, first_open = None, None
-    if scan.first_bad is not None:
+def _freeze(scan: Scan, unread: _Unread, why_unbounded: str | None) -> ColumnStats:
+    first_bad, first_open, unbounded = unread.first, None, scan.open_count
+    if scan.first_bad is not None and first_bad is None:  # a text that could be read gives WKB that can be too
         row, fault, offset, detail = scan.first_bad
         first_bad = Problem(row, fault.describe(detail), offset)
     if scan.first_open is not None:
         first_open = Problem(scan.first_open.row, scan.first_open.reason)
     bad = scan.bad_count + unread.count
+    null_count = scan.null_count - unread.count
+    placed = scan.rows - null_count - scan.empty_count - bad
+    if why_unbounded is not None and placed:
+        first_open, unbounded = Problem(None, why_unbounded), placed
     return ColumnStats(
-        box=None if bad else scan.box,
+        box=None if bad or unbounded else scan.box,
         types=None if bad else scan.types,
         rows=scan.rows,
-        null_count=scan.null_count - unread.count,
+        null_count=null_count,
         empty_count=scan.empty_count,
         bad=bad,
-        unbounded=scan.open_count,
-        first_bad=first_bad or unread.first,
+        unbounded=unbounded,
+        first_bad=first_bad,
         first_unbounded=first_open,
+        srids=scan.srids,
     )

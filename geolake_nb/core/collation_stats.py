@@ -37,8 +37,7 @@ _COLLATED = "statsWithCollation"
 _WRITE_VERSIONS = "writeVersions"
 _SIDES = ("minValues", "maxValues")
 
-# Delta's writers cut a long string at this length, and mark a maximum so cut with one of these characters.
-_CUT_LENGTH = 32
+# Delta's writers cut a long string, and mark a maximum so cut with one of these characters.
 _CUT_MARKS = ("\x7f", "\ufffd", "\U0010ffff")
 
 
@@ -260,11 +259,14 @@ def range_for_filter(
     collation: Collation | None,
     *,
     collators: Collection[Collation] = (),
+    prefix_length: int | None = None,
 ) -> FilterRange:
     """The minimum and maximum that a comparison under this collation may use, or why there are none.
 
     `None` or the default collation compares bytes. `collators` are the collations, with their versions,
-    under which strings can be compared here.
+    under which strings can be compared here. `prefix_length` is the length at which the writers of the file cut
+    strings, 0 if they cut none: Delta writes 32 characters unless it is told otherwise, and does not record it. A cut
+    minimum looks like any other, so that without this length only the maximum is used, whose cut is marked.
 
     >>> stats = {"minValues": {"n": "A"}, "maxValues": {"n": "b"}}
     >>> range_for_filter(stats, ("n",), None).range
@@ -288,7 +290,7 @@ def range_for_filter(
     if collation not in collators:
         return FilterRange(why=WhyUnusable.NO_COLLATOR)
     found = collated_range(stats, column, collation)
-    whole = None if found is None else _surely_whole(found)
+    whole = None if found is None else _surely_whole(found, prefix_length)
     return FilterRange(whole) if whole is not None else FilterRange(why=WhyUnusable.MAYBE_CUT)
 
 
@@ -344,8 +346,15 @@ def _with_sections(stats: Mapping[str, Any], sections: Mapping[str, Any]) -> dic
     return {**stats, _COLLATED: sections} if sections else _without(stats, _COLLATED)
 
 
-def _surely_whole(found: StringRange) -> StringRange | None:
+def _surely_whole(found: StringRange, prefix_length: int | None) -> StringRange | None:
     """The sides that no writer can have cut."""
-    low = None if found.low is not None and len(found.low) == _CUT_LENGTH else found.low
+    low = found.low if found.low is not None and _is_whole(found.low, prefix_length) else None
     high = None if found.high is not None and found.high.endswith(_CUT_MARKS) else found.high
     return None if low is None and high is None else StringRange(low, high)
+
+
+def _is_whole(minimum: str, prefix_length: int | None) -> bool:
+    # Writers count characters, UTF-16 units or bytes: by all of them the text is shorter than a prefix, or longer.
+    if prefix_length is None:
+        return minimum == ""
+    return len(minimum.encode("utf-8", "surrogatepass")) < prefix_length or len(minimum) > prefix_length

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from geolake_nb.core.box import Box
+from geolake_nb.core.message_text import printable
 from geolake_nb.core.untrusted_json import check_depth, load_json
 from geolake_nb.errors import CrsError
 
@@ -28,7 +29,11 @@ _SRID = re.compile(r"srid:([0-9]{1,10})", re.IGNORECASE)
 _PROPERTY = re.compile(r"projjson:([^\s,()'\"]+)", re.IGNORECASE)  # stands in type strings
 _WKT = re.compile(r"[A-Za-z][A-Za-z0-9_]*\s*[\[(]")
 _NO_TEXT = re.compile("[\\x00\\ud800-\\udfff]")  # C ends a text at NUL; half a surrogate pair has no UTF-8
-_PROJ_FILE = re.compile(r"(?:grids|file|init|model)\s*=\s*([^\s\"]+)")
+_GRID_FILE = re.compile(
+    r'(?:(?:catalog|file|grids|init|model)\s*=\s*"*|PROJ4_GRIDS"\s*,\s*"|PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*")'
+    r'([^"]*?)(?=\s\+|"|$)',
+    re.IGNORECASE,
+)
 
 # Stored coordinates are x, y = longitude, latitude whatever the registry says of the axis order, so that
 # each of these pairs names one system here.
@@ -336,12 +341,20 @@ def _to_pyproj(form: CrsForm, text: str) -> pyproj.CRS:
             return pyproj.CRS.from_authority(authority, code)
         crs = pyproj.CRS.from_wkt(text) if form is CrsForm.WKT else pyproj.CRS.from_json(text)
         definition = crs.to_json_dict()
+        _touch(crs)
     except CRSError:
         raise CrsError("PROJ does not know this CRS", where=_short(text)) from None
     # An EXTENSION of the WKT is kept by PROJ, yet is no part of the PROJJSON that it gives.
     if _names_a_file(definition) or _names_a_file({"name": text}):
         raise CrsError("the CRS names a file by its path", where=_short(text), remedy="name the grid alone")
     return crs
+
+
+def _touch(crs: pyproj.CRS) -> None:
+    """Ask for what is read of a system later, because PROJ looks at the parts of a compound one only then."""
+    for name in ("area_of_use", "axis_info", "ellipsoid", "is_geographic", "is_projected", "name"):
+        getattr(crs, name)
+    crs.equals(crs, ignore_axis_order=True)
 
 
 def _names_a_file(definition: Any) -> bool:
@@ -353,8 +366,8 @@ def _names_a_file(definition: Any) -> bool:
     # PROJJSON: a parameter whose value is a text is a grid; a method may be a whole PROJ string.
     texts = [text for key in ("name", "value") if isinstance(text := definition.get(key), str)]
     grids = [texts[-1]] if isinstance(definition.get("value"), str) else []
-    grids += [match.group(1) for text in texts for match in _PROJ_FILE.finditer(text)]
-    if any(mark in grid for grid in grids for mark in ("/", "\\", ":")):
+    grids += [match.group(1) for text in texts for match in _GRID_FILE.finditer(text)]
+    if any(mark in grid for grid in grids for mark in ("/", "\\", ":", "..")):
         return True
     return any(_names_a_file(part) for part in definition.values())
 
@@ -378,8 +391,7 @@ def _coordinate_range(crs: pyproj.CRS) -> Box | None:
 
 
 def _short(text: str) -> str:
-    shown = text if text.isprintable() else ascii(text)[1:-1]
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return printable(text, 60)
 
 
 CRS84 = Crs("OGC:CRS84")

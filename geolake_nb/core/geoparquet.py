@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.core.box import Box
 from geolake_nb.core.crs import CRS84, UNKNOWN_CRS, Crs
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
-from geolake_nb.core.untrusted_json import check_depth, load_json
+from geolake_nb.core.untrusted_json import check_depth, expect, load_json
 from geolake_nb.errors import CrsError, SchemaError
 
 if TYPE_CHECKING:
@@ -148,13 +148,13 @@ def from_geo_metadata(value: str | bytes | Mapping[str, Any]) -> GeoMetadata:
     version_key = "version"
     if "version" not in value and str(value.get("schema_version", "")).startswith("0.1"):
         version_key = "schema_version"  # so the first writers named it
-    version = _expect(value, version_key, str, "geo")
+    version = expect(value, version_key, str, "geo")
     match = _VERSION.fullmatch(version)
     release = (int(match.group(1)), int(match.group(2))) if match else None
     if release is None or release[0] > 2:
         raise SchemaError(f"unknown GeoParquet version {version[:40]!r}", where="geo", remedy="0.1 to 2.0 are known")
-    primary = _expect(value, "primary_column", str, "geo")
-    columns = _expect(value, "columns", dict, "geo")
+    primary = expect(value, "primary_column", str, "geo")
+    columns = expect(value, "columns", dict, "geo")
     if not columns:
         raise SchemaError("'columns' is empty", where="geo")
     read = {name: _read_column(name, column, release) for name, column in columns.items()}
@@ -177,7 +177,12 @@ def to_geo_metadata(geo: GeoMetadata) -> str:
     """
     columns = {name: _write_column(name, column) for name, column in geo.columns.items()}
     value = {"version": "1.1.0", "primary_column": geo.primary_column, "columns": columns, **geo.extra}
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    try:
+        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text.encode()  # half a character is no text
+    except (RecursionError, TypeError, ValueError) as problem:
+        raise SchemaError(f"the metadata holds what JSON cannot: {problem}", where="geo") from None
+    return text
 
 
 def _read_column(name: str, value: Any, release: tuple[int, int]) -> GeoColumn:
@@ -187,7 +192,7 @@ def _read_column(name: str, value: Any, release: tuple[int, int]) -> GeoColumn:
     if not isinstance(value, dict):
         raise SchemaError("the column is no JSON object", where=where)
     rest = dict(value)
-    encoding = _read_encoding(_expect(value, "encoding", str, where), release, where)
+    encoding = _read_encoding(expect(value, "encoding", str, where), release, where)
     types = _read_types(rest, release, where)
     column = GeoColumn(
         encoding,
@@ -226,7 +231,7 @@ def _read_types(rest: dict[str, Any], release: tuple[int, int], where: str) -> t
         if isinstance(names, list) and "Unknown" in names:
             return ()
     else:
-        names = _expect(rest, "geometry_types", list, where)
+        names = expect(rest, "geometry_types", list, where)
         del rest["geometry_types"]
     pattern = _TYPE_2 if release >= (2, 0) else _TYPE
     if not isinstance(names, list):
@@ -260,7 +265,7 @@ def _read_edges(rest: dict[str, Any], release: tuple[int, int], where: str) -> E
         raise SchemaError(f"unknown edges {str(edges)[:40]!r}", where=where, remedy="use one of: planar, spherical")
     algorithm = EdgeAlgorithm.SPHERICAL
     if release >= (2, 0) and "algorithm" in rest:
-        text = _expect(rest, "algorithm", str, where)
+        text = expect(rest, "algorithm", str, where)
         known = sorted(member.value for member in EdgeAlgorithm)
         if text not in known:
             raise SchemaError(f"unknown algorithm {text[:40]!r}", where=where, remedy=f"use one of: {', '.join(known)}")
@@ -310,12 +315,12 @@ def _read_epoch(rest: dict[str, Any], where: str) -> float | None:
 def _read_covering(rest: dict[str, Any], where: str) -> Covering | None:
     if "covering" not in rest:
         return None
-    sides = _expect(_expect(rest, "covering", dict, where), "bbox", dict, f"{where}, covering")
+    sides = expect(expect(rest, "covering", dict, where), "bbox", dict, f"{where}, covering")
     here = f"{where}, covering bbox"
     paths: dict[str, tuple[str, ...]] = {}
     for side in _SIDES:
         if side in sides or not side.startswith("z"):
-            path = _expect(sides, side, list, here)
+            path = expect(sides, side, list, here)
             # GeoParquet 1.1, bbox covering: a column, and in it a field of the side's name.
             if len(path) != 2 or not isinstance(path[0], str) or not path[0] or path[1] != side:
                 raise SchemaError(f"{side!r} is not the path of a field named {side}", where=here)
@@ -324,14 +329,6 @@ def _read_covering(rest: dict[str, Any], where: str) -> Covering | None:
         raise SchemaError("'zmin' or 'zmax' is missing", where=here)
     del rest["covering"]
     return Covering(**paths)
-
-
-def _expect(value: dict[str, Any], key: str, kind: type[Any], where: str) -> Any:
-    if key not in value:
-        raise SchemaError(f"{key!r} is missing", where=where)
-    if not isinstance(value[key], kind):
-        raise SchemaError(f"{key!r} is a {type(value[key]).__name__}, not a {kind.__name__}", where=where)
-    return value[key]
 
 
 def _is_number(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The longitude/latitude box of a curved patch of the Earth, sound between the sampled points too.
+"""The box of a curved patch of the Earth or of a map, sound between the sampled points too.
 
 A patch is a rectangle (of pixels, say) bent over the Earth and known on a grid of sample points. The box of
 the samples alone is too small, because the surface bulges between them. In every cell of the grid a smooth
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     _Array = npt.NDArray[np.float64]
 
-__all__ = ["MAX_STEP", "PatchBox", "patch_box", "plane_box"]
+__all__ = ["MAX_STEP", "PatchBox", "flat_box", "patch_box", "plane_box"]
 
 MAX_STEP = 0.1
 """The longest step between neighbouring samples, in radians of the Earth, that a bound can stand on."""
@@ -41,7 +41,7 @@ _POLAR_RATIO = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PatchBox:
-    """A box, and how much of it is margin: `looseness` beside `extent`, both in degrees."""
+    """A box, and how much of it is margin: `looseness` beside `extent`, both in the unit of the samples."""
 
     box: Box
     looseness: float
@@ -99,6 +99,28 @@ def patch_box(lon: _Array, lat: _Array, *, pad: float) -> PatchBox | None:
     extent = max(float(np.ptp(lat)), _width(raw_west, raw_east) * middle)
     looseness = max(float(lat.min()) - bottom, top - float(lat.max()), slop * middle)
     return PatchBox(Box(left, bottom, right, top), looseness, extent)
+
+
+def flat_box(x: _Array, y: _Array) -> PatchBox:
+    """The box of a patch of a plane, a map say, sampled on a grid of 3 by 3 points or more.
+
+    A map that is cut open within the patch jumps there, and the box grows by as much along that axis.
+
+    >>> across, along = np.meshgrid(np.linspace(-1, 1, 5), np.linspace(0, 4, 5))
+    >>> flat_box(across, along + 1 - across**2).box
+    Box(xmin=-1.0, ymin=-0.5, xmax=1.0, ymax=5.5, zmin=None, zmax=None, mmin=None, mmax=None)
+    """
+    sides = []
+    for values in (x, y):
+        corners = _corners(values)
+        margin = _bend([np.diff(values, axis=axis) for axis in (0, 1)])
+        sides.append((float((corners.min(axis=0) - margin).min()), float((corners.max(axis=0) + margin).max())))
+    looseness = max(
+        max(float(values.min()) - low, high - float(values.max()))
+        for values, (low, high) in zip((x, y), sides, strict=True)
+    )
+    (xmin, xmax), (ymin, ymax) = sides
+    return PatchBox(Box(xmin, ymin, xmax, ymax), looseness, max(float(np.ptp(x)), float(np.ptp(y))))
 
 
 def plane_box(west: float, south: float, east: float, north: float, *, pad: float) -> Box:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from geolake_nb.core.crs import Crs
+from geolake_nb.core.message_text import shortened
 from geolake_nb.core.predicate_ops import ComparisonOp, SpatialOp
 from geolake_nb.core.query_shape import Shape, read_shape, shape_to_sql
 from geolake_nb.core.schema import join_path, split_path
 from geolake_nb.core.sql_text import Literal, sql_collation, sql_literal, sql_name
-from geolake_nb.errors import PredicateError, SchemaError
+from geolake_nb.errors import CrsError, PredicateError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -49,6 +51,9 @@ __all__ = [
 MAX_DEPTH = 32
 """How deep AND, OR and NOT may be nested; chains of one operator count once, however long."""
 
+_MAX_BITS = 3_320
+"""Of an integer; Python prints no more than some thousand digits."""
+
 ColumnPath = tuple[str, ...]
 """The names from the top of the schema down to a column; a name may contain dots."""
 
@@ -78,7 +83,7 @@ class Predicate:
     def evaluate(self, row: Any) -> NoReturn:
         """Refuse: an engine filters rows; this package decides only which files it has to read."""
         raise NotImplementedError(
-            f"{_clip(str(self))} is not evaluated on rows here: give this text to an engine, such as Spark "
+            f"{shortened(str(self), 200)} is not evaluated on rows here: give this text to an engine, such as Spark "
             f"with df.where(str(predicate)){self._row_hint()}"
         )
 
@@ -284,6 +289,11 @@ this text to an engine, such as Spark with df.where(str(predicate)), or call sha
 
     def __post_init__(self) -> None:
         geometry, crs = read_shape(self.geometry, self.crs)
+        if crs is not None:
+            try:
+                crs = Crs.parse(crs).text
+            except CrsError as error:
+                raise PredicateError(error.what, where=error.where, remedy=error.remedy) from None
         object.__setattr__(self, "column", column_path(self.column))
         object.__setattr__(self, "geometry", geometry)
         object.__setattr__(self, "crs", crs)
@@ -372,7 +382,11 @@ def _check_literal(value: Any, column: ColumnPath) -> None:
         raise PredicateError(f"cannot compare with a {type(value).__name__}", where=where, remedy=f"use: {kinds}")
     if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
         raise PredicateError("a string holds half a character", where=where, remedy="use valid Unicode")
-    if isinstance(value, (float, Decimal)) and not math.isfinite(value):
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise PredicateError("an integer has too many digits", where=where, remedy="use one of less than a thousand")
+    # A signalling NaN cannot even be asked by way of a float.
+    is_nan = isinstance(value, Decimal) and value.is_nan()
+    if isinstance(value, (float, Decimal)) and (is_nan or not math.isfinite(value)):
         raise PredicateError(f"cannot compare with {value}", where=where, remedy="use a finite number")
 
 
@@ -387,7 +401,3 @@ def _within(operand: Predicate, weaker: tuple[type[Predicate], ...]) -> str:
 
 def _collate(collation: Collation | None) -> str:
     return "" if collation is None else f" COLLATE {sql_collation(collation)}"
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= 200 else f"{text[:197]}..."

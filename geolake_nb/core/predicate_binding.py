@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.crs import CRS84, Crs
+from geolake_nb.core.message_text import shortened
 from geolake_nb.core.predicate import (
     And,
     ColumnPath,
@@ -36,7 +37,7 @@ from geolake_nb.core.types import (
     RasterType,
     StringType,
 )
-from geolake_nb.errors import CrsError, PredicateError, SchemaError
+from geolake_nb.errors import PredicateError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -151,10 +152,7 @@ def _bind_spatial(predicate: Spatial, schema: Schema) -> BoundSpatial:
     # Havasu, Raster bounds: those of a raster are in WGS 84, whatever the CRS of its cells.
     crs = CRS84 if isinstance(found.type, RasterType) else found.type.crs
     if predicate.crs is not None:
-        try:
-            crs = Crs.parse(predicate.crs)
-        except CrsError as error:
-            raise PredicateError(error.what, where=error.where or where, remedy=error.remedy) from None
+        crs = Crs.parse(predicate.crs)
     return BoundSpatial(predicate.op, path, found.type, predicate.geometry, crs)
 
 
@@ -227,7 +225,7 @@ def _as_type(value: Literal, type_: DataType, path: ColumnPath) -> Literal:
     except ValueError:
         result = None
     if result is None:
-        what = f"a {type_name(type_)} cannot be compared with {_clip(sql_literal(value))}"
+        what = f"a {type_name(type_)} cannot be compared with {shortened(sql_literal(value), 60)}"
         raise PredicateError(what, where=where, remedy=f"use {wants}")
     return result
 
@@ -306,7 +304,3 @@ _READERS: dict[str, _Reader] = {
     "timetz": (_read_time, "a time such as TIME '12:30:00'"),
     "uuid": (_read_uuid, "a string such as 'f79c3e09-677c-4bbd-a479-3f349cb785e7'"),
 }
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -16,7 +16,6 @@ for is an Iceberg literal object with one more key, `{"type": "literal", "value"
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from geolake_nb.core.collation import Collation
+from geolake_nb.core.message_text import shortened
 from geolake_nb.core.predicate import (
     And,
     ColumnPath,
@@ -127,11 +127,10 @@ def _with_collation(found: dict[str, Any], collation: Collation | None) -> dict[
 def _read(node: Any) -> Predicate:
     if not isinstance(node, Mapping):
         raise PredicateError(f"{_clip(node)} is no filter", remedy="use an object with a type")
-    name = node.get("type")
-    if not isinstance(name, str):
-        what = f"{_clip(name)} is no type of a filter"
+    name = _type(node)
+    if name is None:
+        what = f"{_clip(node.get('type'))} is no type of a filter"
         raise PredicateError(what, remedy=f"use one of: {', '.join(_TYPES)}")
-    name = name.lower().replace("_", "-")
     if name in {"and", "or"}:
         # A chain that was nested operand by operand can be long, though not deep by our count.
         return (And if name == "and" else Or)(tuple(_read(child) for child in _chain(node, name)))
@@ -156,12 +155,18 @@ def _read(node: Any) -> Predicate:
     raise PredicateError(what, remedy=f"use one of: {', '.join(_TYPES)}")
 
 
+def _type(node: Any) -> str | None:
+    """The type of a filter in the spelling that we write, `None` for what is no filter."""
+    name = node.get("type") if isinstance(node, Mapping) else None
+    return name.lower().replace("_", "-") if isinstance(name, str) else None
+
+
 def _chain(node: Mapping[str, Any], name: str) -> list[Any]:
     children: list[Any] = []
     stack: list[Any] = [node]
     while stack:
         top = stack.pop()
-        if isinstance(top, Mapping) and top.get("type") in (name, name.upper()):
+        if _type(top) == name:
             stack += [_get(top, "right"), _get(top, "left")]
         else:
             children.append(top)
@@ -202,15 +207,17 @@ def _shape(node: Mapping[str, Any]) -> str | bytes:
     value = _get(node, "value")
     if isinstance(value, Mapping) and value.get("type") == "literal":
         value = value.get("value")
-    if isinstance(value, bytes) or (isinstance(value, str) and "(" in value) or str(value).endswith("EMPTY"):
-        return value  # type: ignore[no-any-return]
+    if isinstance(value, bytes):
+        return value
     if isinstance(value, str):
+        if "(" in value or value.rstrip().upper().endswith("EMPTY"):
+            return value
         # Every WKB starts with the byte 0 or 1, which tells its digits from base64.
         if _HEX.fullmatch(value):
             return bytes.fromhex(value)
         try:
             return base64.b64decode(value, validate=True)
-        except binascii.Error:
+        except ValueError:  # of digits, and of letters beyond ASCII
             pass
     remedy = "use WKB as hexadecimal digits or base64, or WKT"
     raise PredicateError(f"the value {_clip(value)} is no geometry", remedy=remedy)
@@ -252,5 +259,7 @@ def _value_from_json(value: Any) -> Any:
 
 
 def _clip(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    try:
+        return shortened(repr(value), 60)
+    except ValueError:  # Python prints no integer of more than some thousand digits
+        return f"a {type(value).__name__} of too many digits"

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.core.box import Box
+from geolake_nb.core.message_text import shortened
 from geolake_nb.core.predicate import (
     And,
     ColumnPath,
@@ -352,7 +353,10 @@ def _float(node: Node) -> float:
     value = _literal(node)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
         raise PredicateError("this is no coordinate", where=_sql(node), remedy="use a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise PredicateError("this is no coordinate", where=_sql(node), remedy="use a number of a double") from None
 
 
 def _envelope(node: Node, sides: list[float]) -> Box:
@@ -373,8 +377,7 @@ def _sql(node: Node) -> str:
 
 
 def _clip(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 80 else f"{line[:77]}..."
+    return shortened(" ".join(text.split()), 80)
 
 
 def _place(problem: Exception) -> str:

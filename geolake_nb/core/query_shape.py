@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geolake_nb.core.box import Box
-from geolake_nb.errors import PredicateError
+from geolake_nb.core.message_text import shortened
+from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
+from geolake_nb.core.wkb import read_wkb
+from geolake_nb.errors import GeolakeError, PredicateError
 
 if TYPE_CHECKING:
     import shapely
@@ -114,7 +117,11 @@ def _from_wkb(wkb: bytes) -> shapely.Geometry:
     import shapely
 
     try:
+        if may_nest_deeply(wkb):
+            read_wkb(wkb)
         return shapely.from_wkb(wkb)
+    except GeolakeError as problem:
+        raise PredicateError(f"the geometry of the filter is no WKB: {problem.what}") from None
     except (shapely.GEOSException, NotImplementedError, ValueError) as problem:
         raise PredicateError(f"the geometry of the filter is no WKB: {_first_line(problem)}") from None
 
@@ -122,11 +129,14 @@ def _from_wkb(wkb: bytes) -> shapely.Geometry:
 def _from_wkt(text: str) -> shapely.Geometry:
     import shapely
 
+    shown = repr(shortened(text, 60))
+    reason = readable_geometry_text(text)
+    if reason is not None:
+        raise PredicateError(f"{shown} is no WKT: {reason}")
     try:
         return shapely.from_wkt(text)
     except (shapely.GEOSException, NotImplementedError, ValueError) as problem:
-        shown = text if len(text) <= 60 else f"{text[:57]}..."
-        raise PredicateError(f"{shown!r} is no WKT: {_first_line(problem)}") from None
+        raise PredicateError(f"{shown} is no WKT: {_first_line(problem)}") from None
 
 
 def _check_finite(geometry: shapely.Geometry) -> None:

@@ -126,13 +126,14 @@ def query_window(predicate: BoundSpatial) -> QueryWindow | WhyNoWindow | None:
         try:
             source, destination = predicate.crs.to_pyproj(), target.to_pyproj()
             mover = BoxMover.between(source, destination)
-            boxes = [mover.move_box(box) for box in boxes]
+            moved = [mover.move_box(box) for box in boxes]
             geometry = shapely.transform(geometry, mover.move_points)
         except CrsError as problem:
             return WhyNoWindow(f"{where}: {problem.what}")
         except CannotMoveError as problem:
             return WhyNoWindow(f"{where}: {problem}")
-        margin = mover.margin(geometry)
+        boxes = [one.box for one in moved]
+        margin = max(one.margin[0] for one in moved), max(one.margin[1] for one in moved)
         # A query that was moved may come to lie on either side of the antimeridian.
         circular = circular or bool(destination.is_geographic)
     if isinstance(predicate.type, GeographyType):

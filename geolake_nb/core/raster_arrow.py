@@ -99,6 +99,8 @@ def rasters_from_arrow(column: pa.Array | pa.ChunkedArray) -> list[Raster | None
                 rasters.append(_from_group(metadata, group))
             except RasterError as error:
                 raise _at_row(error, len(rasters)) from None
+            except UnicodeDecodeError:
+                raise RasterError("an out_db_url is no UTF-8", where=f"row {len(rasters)}") from None
     return rasters
 
 
@@ -136,7 +138,8 @@ def metadata_from_arrow(column: pa.Array | pa.ChunkedArray) -> list[RasterMetada
 def _metadata(chunk: pa.Array, *, first: int) -> Iterator[RasterMetadata | None]:
     geo = pc.struct_field(chunk, "geo_reference")
     places = [pc.struct_field(geo, name).to_pylist() for name in _GEO_FIELDS]
-    plain = [pc.struct_field(chunk, name).to_pylist() for name in METADATA_FIELDS if name != "geo_reference"]
+    plain = [pc.struct_field(chunk, name).to_pylist() for name in ("width", "height", "num_bands")]
+    plain.append(_texts(pc.struct_field(chunk, "crs_wkt"), first=first))
     rows = zip(chunk.is_valid().to_pylist(), zip(*plain, strict=True), zip(*places, strict=True), strict=True)
     for row, (valid, (width, height, num_bands, crs_wkt), place) in enumerate(rows, start=first):
         if not valid:
@@ -151,6 +154,20 @@ def _metadata(chunk: pa.Array, *, first: int) -> Iterator[RasterMetadata | None]
             yield RasterMetadata(width, height, num_bands, crs_wkt, GeoReference(*place))
         except RasterError as error:
             raise _at_row(error, row) from None
+
+
+def _texts(column: pa.Array, *, first: int) -> list[str | None]:
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        pass
+    texts: list[str | None] = []
+    for text in column:
+        try:
+            texts.append(text.as_py())
+        except UnicodeDecodeError:
+            raise RasterError("crs_wkt is no UTF-8", where=f"row {first + len(texts)}") from None
+    return texts
 
 
 def _to_group(raster: Raster) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geolake_nb.core.box import Box, union_all
+from geolake_nb.core.crs import Crs, CrsForm
+from geolake_nb.core.message_text import shortened
 from geolake_nb.core.patch_bounds import MAX_STEP, patch_box, plane_box
 from geolake_nb.errors import CrsError, RasterError
 
@@ -43,12 +44,6 @@ _TIGHT = 1e-4
 
 _PROJ_PAD = 1e-9
 """Degrees (a tenth of a millimetre) that cover the rounding and the iteration limits of a projection."""
-
-_MAX_WKT = 1_000_000
-_GRID_FILE = re.compile(
-    r'(?:(?:grids|init|file|catalog)\s*=\s*|PROJ4_GRIDS"\s*,\s*"|PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*")([^\s",]+)',
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,23 +228,23 @@ def _to_wgs84(crs_wkt: str | None) -> Transformer:
     """The transformation to longitude and latitude on WGS84; a column repeats few CRSs, so they are kept."""
     if crs_wkt is None:
         raise CrsError("crs_wkt is absent")
-    if len(crs_wkt) > _MAX_WKT:
-        raise CrsError(f"crs_wkt has {len(crs_wkt)} characters")
-    # A table must not choose files for PROJ to open: grids by bare name come from PROJ's own folder only.
-    for name in _GRID_FILE.findall(crs_wkt):
-        if re.search(r"[/\\:]|\.\.", name):
-            raise CrsError("crs_wkt names a grid by its path")
-    from pyproj import CRS, Transformer
+    from pyproj import Transformer
     from pyproj.exceptions import ProjError
 
     try:
-        crs = CRS.from_wkt(crs_wkt)
-        if not (crs.is_geographic or crs.is_projected):
-            raise CrsError(f"crs_wkt is a {crs.type_name}, which has no longitude and latitude")
+        named = Crs(crs_wkt)
+        if named.form is not CrsForm.WKT:
+            raise CrsError("it is no WKT")
+        crs = named.to_pyproj()
+    except CrsError as error:
+        raise CrsError(f"crs_wkt cannot be transformed to WGS84 ({error.what})") from None
+    if not (crs.is_geographic or crs.is_projected):
+        raise CrsError(f"crs_wkt is a {crs.type_name}, which has no longitude and latitude")
+    try:
         return Transformer.from_crs(crs, "OGC:CRS84", always_xy=True)
     except ProjError as error:
         detail = " ".join(str(error).split())
-        raise CrsError(f"crs_wkt cannot be transformed to WGS84 ({detail[:120]})") from error
+        raise CrsError(f"crs_wkt cannot be transformed to WGS84 ({shortened(detail, 120)})") from error
 
 
 def _closed_over_pole(lon: _Array, lat: _Array, box: Box) -> Any:

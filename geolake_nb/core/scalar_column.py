@@ -151,7 +151,10 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _around(value: Any, kind: pa.DataType) -> tuple[float, float]:
     """The doubles beside the number: engines compare it exactly, as doubles, or in the column's precision."""
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     if pa.types.is_floating(kind) and kind.bit_width < 64:
         narrow = np.float32 if kind.bit_width == 32 else np.float16
         with np.errstate(over="ignore"):
@@ -159,7 +162,7 @@ def _around(value: Any, kind: pa.DataType) -> tuple[float, float]:
         low = float(np.nextafter(near, narrow(-np.inf)))
         high = float(np.nextafter(near, narrow(np.inf)))
         return min(low, math.nextafter(number, -math.inf)), max(high, math.nextafter(number, math.inf))
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind) and math.isfinite(number):
         # Bounds are read as doubles, with more than one rounding on the way.
         beside = 1e-14 * abs(number) + math.ulp(0.0)
         return number - beside, number + beside

@@ -20,7 +20,7 @@ from geolake_nb.core.types import (
     StringType,
     StructType,
 )
-from geolake_nb.core.untrusted_json import load_json
+from geolake_nb.core.untrusted_json import expect, load_json
 from geolake_nb.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -89,15 +89,15 @@ def _read_type(value: Any, where: str, properties: Mapping[str, str]) -> DataTyp
         return _read_name(value, where, properties)
     kind = value.get("type") if isinstance(value, dict) else None
     if kind == "struct":
-        fields = _expect(value, "fields", list, where)
+        fields = expect(value, "fields", list, where)
         return StructType(tuple(_read_field(one, where, properties) for one in fields))
     if kind == "array":
-        element = _read_type(_expect(value, "elementType", object, where), f"{where}.element", properties)
-        return ListType(Field("element", element, nullable=_expect(value, "containsNull", bool, where)))
+        element = _read_type(expect(value, "elementType", object, where), f"{where}.element", properties)
+        return ListType(Field("element", element, nullable=expect(value, "containsNull", bool, where)))
     if kind == "map":
-        key = _read_type(_expect(value, "keyType", object, where), f"{where}.key", properties)
-        held = _read_type(_expect(value, "valueType", object, where), f"{where}.value", properties)
-        nullable = _expect(value, "valueContainsNull", bool, where)
+        key = _read_type(expect(value, "keyType", object, where), f"{where}.key", properties)
+        held = _read_type(expect(value, "valueType", object, where), f"{where}.value", properties)
+        nullable = expect(value, "valueContainsNull", bool, where)
         return MapType(Field("key", key, nullable=False), Field("value", held, nullable=nullable))
     raise SchemaError("a type is neither a name nor an array, map or struct", where=where)
 
@@ -118,10 +118,10 @@ def _read_name(name: str, where: str, properties: Mapping[str, str]) -> DataType
 
 
 def _read_field(value: Any, where: str, properties: Mapping[str, str]) -> Field:
-    name = _expect(value, "name", str, where)
+    name = expect(value, "name", str, where)
     here = name if where == "schema" else f"{where}.{name}"
-    metadata = _expect(value, "metadata", dict, here) if "metadata" in value else {}
-    type_ = _read_type(_expect(value, "type", object, here), here, properties)
+    metadata = expect(value, "metadata", dict, here) if "metadata" in value else {}
+    type_ = _read_type(expect(value, "type", object, here), here, properties)
     physical_name = metadata.get(_PHYSICAL_NAME)
     nested_ids = metadata.get(_NESTED_IDS)
     if isinstance(nested_ids, dict) and nested_ids:
@@ -130,9 +130,9 @@ def _read_field(value: Any, where: str, properties: Mapping[str, str]) -> Field:
     return Field(
         name,
         type_,
-        nullable=_expect(value, "nullable", bool, here),
-        id=_expect(metadata, _ID, int, here) if _ID in metadata else None,
-        physical_name=_expect(metadata, _PHYSICAL_NAME, str, here) if _PHYSICAL_NAME in metadata else None,
+        nullable=expect(value, "nullable", bool, here),
+        id=expect(metadata, _ID, int, here) if _ID in metadata else None,
+        physical_name=expect(metadata, _PHYSICAL_NAME, str, here) if _PHYSICAL_NAME in metadata else None,
         doc=comment if isinstance(comment, str) else None,
         metadata=metadata,
     )
@@ -152,17 +152,6 @@ def _with_nested_ids(type_: DataType, path: str, ids: Mapping[str, Any]) -> Data
     if isinstance(type_, MapType):
         return MapType(with_id(type_.key), with_id(type_.value))
     return type_
-
-
-def _expect(value: Any, key: str, kind: type[Any], where: str) -> Any:
-    if not isinstance(value, dict):
-        raise SchemaError("a field is no JSON object", where=where)
-    if key not in value:
-        raise SchemaError(f"a type or field has no {key!r}", where=where)
-    found = value[key]
-    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
-        raise SchemaError(f"{key!r} is a {type(found).__name__}, not a {kind.__name__}", where=where)
-    return found
 
 
 def _write_type(type_: DataType, where: str) -> Any:

@@ -21,7 +21,7 @@ from geolake_nb.core.types import (
     StringType,
     StructType,
 )
-from geolake_nb.core.untrusted_json import check_depth, load_json
+from geolake_nb.core.untrusted_json import check_depth, expect, load_json
 from geolake_nb.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def from_iceberg_schema(
         raise SchemaError("'identifier-field-ids' is no list of integers", where="schema")
     schema = Schema(
         root,
-        schema_id=_expect(value, "schema-id", int, "schema") if "schema-id" in value else None,
+        schema_id=expect(value, "schema-id", int, "schema") if "schema-id" in value else None,
         identifier_field_ids=tuple(ids),
         metadata=_others(value, _SCHEMA_KEYS),
     )
@@ -122,7 +122,7 @@ def to_iceberg_schema(schema: Schema, *, havasu: bool = False) -> dict[str, Any]
 def _read_struct(value: Any, where: str, properties: Mapping[str, str]) -> StructType:
     if value.get("type") != "struct":
         raise SchemaError("the type of a schema is not 'struct'", where=where)
-    fields = _expect(value, "fields", list, where)
+    fields = expect(value, "fields", list, where)
     return StructType(tuple(_read_field(one, where, properties) for one in fields))
 
 
@@ -145,9 +145,9 @@ def _read_inner(value: Any, name: str, where: str, properties: Mapping[str, str]
     here = f"{where}.{name}"
     return Field(
         name,
-        _read_type(_expect(value, name, object, here), here, properties),
-        nullable=name != "key" and not _expect(value, f"{name}-required", bool, here),
-        id=_expect(value, f"{name}-id", int, here),
+        _read_type(expect(value, name, object, here), here, properties),
+        nullable=name != "key" and not expect(value, f"{name}-required", bool, here),
+        id=expect(value, f"{name}-id", int, here),
         metadata=metadata,
     )
 
@@ -170,19 +170,19 @@ def _read_name(text: str, where: str, properties: Mapping[str, str]) -> DataType
 
 
 def _read_field(value: Any, where: str, properties: Mapping[str, str]) -> Field:
-    name = _expect(value, "name", str, where)
+    name = expect(value, "name", str, where)
     here = name if where == "schema" else f"{where}.{name}"
     metadata = _others(value, _FIELD_KEYS)
-    type_ = _read_type(_expect(value, "type", object, here), here, properties)
+    type_ = _read_type(expect(value, "type", object, here), here, properties)
     if _GEOMETRY_ENCODING in metadata or _RASTER_ENCODING in metadata:
         type_ = _read_havasu(type_, metadata, here)
     _refuse_default(type_, metadata, here)
-    doc = _expect(value, "doc", (str, type(None)), here) if "doc" in value else None
+    doc = expect(value, "doc", (str, type(None)), here) if "doc" in value else None
     return Field(
         name,
         type_,
-        nullable=not _expect(value, "required", bool, here),
-        id=_expect(value, "id", int, here),
+        nullable=not expect(value, "required", bool, here),
+        id=expect(value, "id", int, here),
         doc=doc,
         metadata=metadata,
     )
@@ -192,14 +192,14 @@ def _read_havasu(type_: DataType, metadata: Mapping[str, Any], where: str) -> Da
     if _GEOMETRY_ENCODING in metadata and _RASTER_ENCODING in metadata:
         raise SchemaError("a field is both a geometry and a raster", where=where)
     if _RASTER_ENCODING in metadata:
-        encoding = _expect(metadata, _RASTER_ENCODING, str, where)
+        encoding = expect(metadata, _RASTER_ENCODING, str, where)
         if encoding.lower() != "v1":
             raise SchemaError(f"unknown raster encoding {encoding[:80]!r}", where=where, remedy="use v1")
         # Havasu, JSON serialization, Raster: the type is an empty struct.
         if type_ != StructType():
             raise SchemaError(f"a raster has the type {type_name(type_)}, not an empty struct", where=where)
         return RasterType()
-    text = _expect(metadata, _GEOMETRY_ENCODING, str, where)
+    text = expect(metadata, _GEOMETRY_ENCODING, str, where)
     allowed = {encoding.value: encoding for encoding in _PHYSICAL_TYPES}
     if text.lower() not in allowed:
         options = ", ".join(sorted(allowed))
@@ -238,17 +238,6 @@ def _refuse_shared_ids(schema: Schema) -> None:
 
 def _others(value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     return {key: held for key, held in value.items() if key not in known}
-
-
-def _expect(value: Any, key: str, kind: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise SchemaError("a field is no JSON object", where=where)
-    if key not in value:
-        raise SchemaError(f"{key!r} is missing", where=where)
-    found = value[key]
-    if not isinstance(found, kind) or (kind is int and not _is_int(found)):
-        raise SchemaError(f"{key!r} is a {type(found).__name__}", where=where)
-    return found
 
 
 def _is_int(value: Any) -> bool:

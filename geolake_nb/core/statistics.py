@@ -18,16 +18,16 @@ __all__ = ["ColumnStats", "Problem", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first value of a column that stands in the way of a bound."""
+    """The first value of a column that stands in the way of a bound, or what stands in the way of them all."""
 
-    row: int
+    row: int | None
     reason: str
     offset: int | None = None
     """The byte of a WKB value at which it cannot be read further."""
 
     def __str__(self) -> str:
-        place = "" if self.offset is None else f" (at byte {self.offset})"
-        return f"row {self.row}: {self.reason}{place}"
+        row = "" if self.row is None else f"row {self.row}: "
+        return row + self.reason + ("" if self.offset is None else f" (at byte {self.offset})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class ColumnStats:
     """Values that can be read and have no sound bound, such as a longitude of 190 degrees in a geography."""
     first_bad: Problem | None = None
     first_unbounded: Problem | None = None
+    srids: tuple[int, ...] = ()
+    """The least and the greatest SRID of EWKB values, one where all have the same, none where none has one."""
 
     @property
     def only_null_or_empty(self) -> bool:
@@ -83,13 +85,19 @@ def merge(parts: Iterable[ColumnStats], *, type: DataType | None = None) -> Colu
         unbounded=sum(part.unbounded for part in whole),
         first_bad=_first([(part.rows, part.first_bad) for part in whole]),
         first_unbounded=_first([(part.rows, part.first_unbounded) for part in whole]),
+        srids=_ends({srid for part in whole for srid in part.srids}),
     )
+
+
+def _ends(srids: set[int]) -> tuple[int, ...]:
+    return tuple(sorted({min(srids), max(srids)})) if srids else ()
 
 
 def _first(problems: list[tuple[int, Problem | None]]) -> Problem | None:
     before = 0
     for rows, problem in problems:
         if problem is not None:
-            return Problem(before + problem.row, problem.reason, problem.offset)
+            row = None if problem.row is None else before + problem.row
+            return Problem(row, problem.reason, problem.offset)
         before += rows
     return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.crs import CRS84, Crs, CrsForm
+from geolake_nb.core.crs import CRS84, MAX_TEXT, Crs, CrsForm
+from geolake_nb.core.message_text import printable
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
 from geolake_nb.errors import GeolakeError, SchemaError
 
@@ -22,8 +23,7 @@ __all__ = [
 ]
 
 _GEO = re.compile(r"(geometry|geography)\s*(?:\((.*)\))?", re.IGNORECASE | re.DOTALL)
-_ALGORITHM = re.compile(r"(.*),\s*([A-Za-z_]*)\s*", re.DOTALL)
-_QUOTED = re.compile(r"""(['"])(.*?)\1\s*(?:,\s*(['"]?)([A-Za-z_]*)\3\s*)?""", re.DOTALL)
+_ALGORITHM = re.compile(r"[A-Za-z_]*")
 
 
 def is_geo_text(text: str) -> bool:
@@ -32,7 +32,7 @@ def is_geo_text(text: str) -> bool:
     >>> is_geo_text("Geometry (OGC:CRS84)"), is_geo_text("geometrycollection"), is_geo_text("")
     (True, False, False)
     """
-    return _GEO.fullmatch(text.strip()) is not None
+    return _match(text) is not None
 
 
 def is_quoted_text(text: str) -> bool:
@@ -41,7 +41,7 @@ def is_quoted_text(text: str) -> bool:
     >>> is_quoted_text("geometry('EPSG:3857')"), is_quoted_text("geometry(EPSG:3857)")
     (True, False)
     """
-    match = _GEO.fullmatch(text.strip())
+    match = _match(text)
     return match is not None and (match.group(2) or "").lstrip().startswith(("'", '"'))
 
 
@@ -89,12 +89,18 @@ def to_iceberg_text(geo: GeometryType | GeographyType) -> str:
     return _print(geo)
 
 
+def _match(text: str) -> re.Match[str] | None:
+    return _GEO.fullmatch(text.strip())
+
+
 def _parse(
     text: str, properties: Mapping[str, str] | None, where: str | None, *, quotes: bool
 ) -> GeometryType | GeographyType:
-    match = _GEO.fullmatch(text.strip())
+    if len(text) > MAX_TEXT:
+        raise SchemaError(f"a type has {len(text)} characters", where=where, remedy=f"use {MAX_TEXT} at most")
+    match = _match(text)
     if match is None:
-        raise SchemaError(f"{_short(text)!r} is no geometry or geography type", where=where)
+        raise SchemaError(f"{printable(text, 80)!r} is no geometry or geography type", where=where)
     is_geometry = match.group(1).lower() == "geometry"
     crs_text, algorithm_text = _arguments(match.group(2), quotes=quotes)
     try:
@@ -105,7 +111,9 @@ def _parse(
             return GeometryType(crs)
         algorithm = EdgeAlgorithm.SPHERICAL if algorithm_text is None else EdgeAlgorithm.parse(algorithm_text)
     except GeolakeError as problem:
-        raise SchemaError(f"type {_short(text)!r}: {problem.what}", where=where, remedy=problem.remedy) from problem
+        raise SchemaError(
+            f"type {printable(text, 80)!r}: {problem.what}", where=where, remedy=problem.remedy
+        ) from problem
     return GeographyType(crs, algorithm)
 
 
@@ -113,11 +121,25 @@ def _arguments(inside: str | None, *, quotes: bool) -> tuple[str | None, str | N
     """The CRS and the algorithm of what stands between the brackets, `None` for what is not there."""
     if inside is None:
         return None, None
-    if quotes and (quoted := _QUOTED.fullmatch(inside.strip())):
-        return quoted.group(2), quoted.group(4)
-    if split := _ALGORITHM.fullmatch(inside):
-        return split.group(1), split.group(2)
+    crs, comma, last = inside.rpartition(",")
+    if quotes and comma and (found := _quoted(crs)) is not None and _ALGORITHM.fullmatch(_unquoted(last)):
+        return found, _unquoted(last)
+    if quotes and (found := _quoted(inside)) is not None:
+        return found, None
+    if comma and _ALGORITHM.fullmatch(last.strip()):
+        return crs, last.strip()
     return inside, None
+
+
+def _quoted(text: str) -> str | None:
+    """What stands between the quotes around the whole text, `None` where it has none."""
+    text = text.strip()
+    return text[1:-1] if len(text) >= 2 and text[0] in "'\"" and text[0] == text[-1] else None
+
+
+def _unquoted(text: str) -> str:
+    found = _quoted(text)
+    return text.strip() if found is None else found
 
 
 def _print(geo: GeometryType | GeographyType) -> str:
@@ -133,8 +155,3 @@ def _print(geo: GeometryType | GeographyType) -> str:
     if isinstance(geo, GeometryType):
         return f"geometry({geo.crs.text})"
     return f"geography({geo.crs.text}, {geo.algorithm.value})"
-
-
-def _short(text: str) -> str:
-    shown = text if text.isprintable() else ascii(text)[1:-1]
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."

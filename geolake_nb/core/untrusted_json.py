@@ -8,13 +8,15 @@ from typing import Any
 
 from geolake_nb.errors import GeolakeError, SchemaError
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "check_depth", "load_json"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "check_depth", "expect", "load_json"]
 
 MAX_LENGTH = 64 * 1024 * 1024
 """Characters; the schema of a table with a hundred thousand columns has some twenty million."""
 
 MAX_DEPTH = 200
 """Objects and arrays inside each other; a struct in a struct takes three levels in a Delta schema."""
+
+_MAX_DIGITS = 1_000
 
 
 def load_json(
@@ -36,7 +38,7 @@ def load_json(
     if len(text) > max_length:
         raise error(f"{what} is longer than {max_length} characters", where=where)
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer)
         if _may_escape_surrogate(text):
             json.dumps(value, ensure_ascii=False).encode()  # half of a pair is no text
     except RecursionError:
@@ -65,11 +67,37 @@ def check_depth(value: Any, *, what: str, where: str | None = None, error: type[
     raise error(f"{what} is nested too deeply", where=where)
 
 
+def expect(value: Any, key: str, kind: Any, where: str) -> Any:
+    """What an object holds under a key, which has to be there and of that kind; a boolean is no integer.
+
+    >>> expect({"id": 1}, "id", int, "schema")
+    1
+    >>> expect({"id": True}, "id", int, "schema")
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: schema: 'id' is a bool, not a int
+    """
+    if not isinstance(value, dict):
+        raise SchemaError("a field is no JSON object", where=where)
+    if key not in value:
+        raise SchemaError(f"{key!r} is missing", where=where)
+    found = value[key]
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        wanted = f", not a {kind.__name__}" if isinstance(kind, type) else ""
+        raise SchemaError(f"{key!r} is a {type(found).__name__}{wanted}", where=where)
+    return found
+
+
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
         raise ValueError(f"{digits[:20]} is beyond the range of a double")
     return number
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"an integer has {len(digits)} digits")
+    return int(digits)
 
 
 def _may_escape_surrogate(text: str | bytes) -> bool:

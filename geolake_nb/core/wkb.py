@@ -148,4 +148,4 @@ def read_wkb(value: bytes | memoryview) -> WkbInfo:
         _, fault, offset, detail = scan.first_bad
         error = UnsupportedWkbError if fault is WkbFault.TYPE else MalformedWkbError
         raise error(fault, offset, detail)
-    return WkbInfo(scan.types[0], scan.srid, scan.box, empty=scan.empty_count == 1)
+    return WkbInfo(scan.types[0], next(iter(scan.srids), None), scan.box, empty=scan.empty_count == 1)

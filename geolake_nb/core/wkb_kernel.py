@@ -217,6 +217,10 @@ def _extend_arc(x0, y0, x1, y1, x2, y2, box):
     a2, b2 = ax * ax + ay * ay, bx * bx + by * by
     if not (math.isfinite(a2) and math.isfinite(b2)):
         return False
+    if (ax == 0.0 and ay == 0.0) or (bx == 0.0 and by == 0.0):
+        return True  # two points are one: a straight line between points of the box
+    if min(a2, b2) < 1e-280:
+        return False  # products of the differences would vanish
     # Coordinates are rounded to their last digit, differences of them lose no more than that.
     grain = 4e-16 * (max(abs(x0), abs(x1), abs(x2)) + max(abs(y0), abs(y1), abs(y2)))
     if x0 == x2 and y0 == y2:  # a whole circle: point 1 is opposite
@@ -226,8 +230,6 @@ def _extend_arc(x0, y0, x1, y1, x2, y2, box):
         _extend_y(y1 + ay / 2.0 - radius, box)
         _extend_y(y1 + ay / 2.0 + radius, box)
         return True
-    if a2 == 0.0 or b2 == 0.0:
-        return True  # two points are one: a straight line between points of the box
     size = math.sqrt(a2) * math.sqrt(b2)
     cross = ax * by - ay * bx
     bend = abs(cross) / size  # the sine of the angle at point 1
@@ -439,9 +441,9 @@ def _auxiliary_longitude(turn, widest, b1, b2, f):
 def _extend_edge(turn, lat1, lat2, edges, box):
     """Widen the latitudes by the edge between two vertices that are `turn` < 180 degrees of longitude apart.
 
-    On a sphere the edge is a great circle. On an ellipsoid a geodesic is a great circle between the reduced
-    latitudes on an auxiliary sphere, over a longitude w with turn <= w <= turn / (1 - f) and w <= pi. Its greatest
-    latitude grows with w, so that an upper bound of w bounds it.
+    Returns the length of the edge in radians. On a sphere the edge is a great circle. On an ellipsoid a geodesic is
+    a great circle between the reduced latitudes on an auxiliary sphere, over a longitude w with
+    turn <= w <= turn / (1 - f) and w <= pi. Its greatest latitude grows with w, so that an upper bound of w bounds it.
     """
     f = _get(edges, _FLATTENING)
     w = min(math.radians(turn) / (1.0 - f), math.pi)
@@ -451,7 +453,7 @@ def _extend_edge(turn, lat1, lat2, edges, box):
     length, from_antipode, bend, top = _great_circle(w, b1, b2)
     if from_antipode < _NEARLY_ANTIPODAL or math.degrees(length) > _get(edges, _WIDEST):
         _all_latitudes(box)
-        return
+        return length
     south, north = min(lat1, lat2), max(lat1, lat2)
     if bend != 0:
         if f > 0.0:
@@ -469,6 +471,7 @@ def _extend_edge(turn, lat1, lat2, edges, box):
     slack = _get(edges, _MARGIN) * length
     _extend_y(max(-90.0, south - slack), box)
     _extend_y(min(90.0, north + slack), box)
+    return length
 
 
 # What `_extend_path` says of a ring.
@@ -483,29 +486,29 @@ def _extend_path(address, count, stride, swap, is_ring, edges, circle, box, ring
     they are the exact longitudes of vertices however often 180 degrees is crossed.
     """
     started, touches_pole = False, False
-    x = y = west = east = 0.0
+    x = y = first_x = first_y = west = east = 0.0
     turns = west_turns = east_turns = 0
-    south, north = math.inf, -math.inf
+    south, north, longest = math.inf, -math.inf, 0.0
     # A ring is closed even where its last vertex does not repeat the first.
     for step in range(count + 1 if is_ring and count > 1 else count):
-        at = address + (step if step < count else 0) * stride
-        next_x, next_y = _load_f64(at, swap), _load_f64(at + 8, swap)
+        if step < count:
+            at = address + step * stride
+            next_x, next_y = _load_f64(at, swap), _load_f64(at + 8, swap)
+        else:
+            next_x, next_y = first_x, first_y
         if abs(next_x) > 180.0 or abs(next_y) > 90.0:
             return False
         if not math.isnan(next_y):
             _extend_y(next_y, box)
             south, north = min(south, next_y), max(north, next_y)
         if math.isnan(next_x) or math.isnan(next_y):
-            # Parquet, Bounding Box: NaN is skipped per axis. No edge leads to such a vertex.
+            # Parquet, Bounding Box: NaN is skipped per axis. The edge goes on to the next vertex that has a place.
             if not math.isnan(next_x):
                 _add_interval(next_x, next_x, circle)
-            if started:
-                _add_path(touches_pole, west_turns, west, east_turns, east, circle)
-            started = False
             continue
         touches_pole |= abs(next_y) == 90.0
         if not started:
-            started, turns, west_turns, east_turns, west, east = True, 0, 0, 0, next_x, next_x
+            started, first_x, first_y, west, east = True, next_x, next_y, next_x, next_x
         else:
             apart = abs(next_x - x)
             if abs(y) == 90.0 or abs(next_y) == 90.0:  # along a meridian; between the poles, along any
@@ -519,26 +522,37 @@ def _extend_path(address, count, stride, swap, is_ring, edges, circle, box, ring
             else:
                 if apart > 180.0:
                     turns += 1 if next_x < x else -1
-                _extend_edge(abs(_turn(x, next_x)), y, next_y, edges, box)
+                longest = max(longest, _extend_edge(abs(_turn(x, next_x)), y, next_y, edges, box))
             if turns < west_turns or (turns == west_turns and next_x < west):
                 west_turns, west = turns, next_x
             if turns > east_turns or (turns == east_turns and next_x > east):
                 east_turns, east = turns, next_x
         x, y = next_x, next_y
     if started:
-        _add_path(touches_pole, west_turns, west, east_turns, east, circle)
+        span = 360.0 * (east_turns - west_turns) + (east - west)
+        stray = _get(edges, _MARGIN) * longest
+        _add_path(touches_pole, span, west, east, stray, max(abs(south), abs(north)), circle)
+        _set(ring, _SPAN, span)
+    else:
+        _set(ring, _SPAN, 0.0)
     _set(ring, _TURNS, turns)
     _set(ring, _TOUCHES_POLE, touches_pole)
     _set(ring, _SOUTH, south)
     _set(ring, _NORTH, north)
-    _set(ring, _SPAN, 360.0 * (east_turns - west_turns) + (east - west))
     return True
 
 
 @_jit
-def _add_path(touches_pole, west_turns, west, east_turns, east, circle):
-    turns = east_turns - west_turns
-    if touches_pole or turns > 1 or (turns == 1 and east >= west):  # a pole has every longitude
+def _add_path(touches_pole, span, west, east, stray, latitude, circle):
+    """Add the longitudes of a path that reaches `latitude` and whose edges may stray sideways by some degrees."""
+    if stray > 0.0 and latitude + stray < 90.0:
+        aside = stray / math.cos(math.radians(latitude + stray))
+        span += 2.0 * aside
+        west = west - aside if west - aside >= -180.0 else west - aside + 360.0
+        east = east + aside if east + aside <= 180.0 else east + aside - 360.0
+    elif stray > 0.0:
+        touches_pole = True
+    if touches_pole or span >= 360.0:  # a pole has every longitude
         _add_interval(-180.0, 180.0, circle)
     else:
         _add_interval(west, east, circle)
@@ -725,6 +739,8 @@ def _walk(address, size, geographic, edges, circle, box, stack, ring, inside, ab
                 return FAULT_COUNT
             if depth == MAX_NESTING:
                 return FAULT_NESTING
+            if geographic and basic == 10 and count > 0:  # its rings may be arcs, its inside may hold a pole
+                _set_int(about, _OPEN, OPEN_CURVE)
             if count > 0:
                 _set_int(stack, 2 * depth, count)
                 _set_int(stack, 2 * depth + 1, basic)
@@ -754,7 +770,7 @@ def _count(counts, what):
 
 
 @njit(
-    "int64(int64, int64, boolean, int64, int64, int64, boolean, int64, int64, int64, int64, int64, int64, int64,"
+    "void(int64, int64, boolean, int64, int64, int64, boolean, int64, int64, int64, int64, int64, int64, int64, int64,"
     " int64, int64)",
     nogil=True,
     error_model="numpy",
@@ -774,22 +790,23 @@ def scan(
     seen,
     counts,
     problems,
+    srids,
     row_boxes,
     row_known,
     work,
 ):
-    """Widen `box` by the values of one Arrow binary array and count what it holds; returns the last SRID.
+    """Widen `box` by the values of one Arrow binary array and count what it holds.
 
     All but `wide`, `first`, `rows` and `geographic` are addresses: `data`, `offsets` (64-bit if `wide`) and
     `validity` (0: none) of the array's buffers, of which the slice from `first` on counts; `box` of xmin, ymin,
     xmax, ymax, zmin, zmax, mmin, mmax, infinite where empty; `seen[dimensions, basic type]` of flags;
-    `counts` and `problems` as numbered above, the latter from -1 on taking the first of each kind. Unless
-    it is 0, `row_boxes` takes xmin of all rows, then ymin, xmax and ymax, and `row_known` which rows have one.
-    The longitudes of geographic values gather on `circle`, chunk after chunk; `work` has `WORK_WORDS` words.
+    `counts` and `problems` as numbered above, the latter from -1 on taking the first of each kind; `srids` of the
+    least and the greatest SRID. Unless it is 0, `row_boxes` takes xmin of all rows, then ymin, xmax and ymax, and
+    `row_known` which rows have one. The longitudes of geographic values gather on `circle`, chunk after chunk;
+    `work` has `WORK_WORDS` words.
     """
     # The box of one value, what is said of it, of its rings and of the collections around.
     value, about, ring, inside, stack = work, work + 8 * 8, work + 8 * 14, work + 8 * 19, work + 8 * 21
-    _set_int(about, _SRID, NO_SRID)
     for row in range(rows):
         index = first + row
         if validity != 0 and not (_load_u8(validity + (index >> 3), False) >> (index & 7)) & 1:
@@ -825,6 +842,10 @@ def scan(
                 if row_boxes != 0:
                     _clear(circle)
                 continue
+            srid = _get_int(about, _SRID)
+            if srid != NO_SRID:
+                _set_int(srids, 0, min(_get_int(srids, 0), srid))
+                _set_int(srids, 1, max(_get_int(srids, 1), srid))
         _set_byte(seen, 18 * _get_int(about, _DIMENSIONS) + _get_int(about, _BASIC), 1)
         reason = _get_int(about, _OPEN)
         if reason != OPEN_NONE:
@@ -853,4 +874,3 @@ def scan(
             _set(box, high, max(_get(box, high), _get(value, high)))
     if geographic and _get(circle, 0) > 0.0:
         _cover(circle, box)
-    return _get_int(about, _SRID)

@@ -71,14 +71,13 @@ class Scan:
         self.rows = 0
         self.first_bad: Fault | None = None
         self.first_open: OpenValue | None = None
-        self.srid: int | None = None
-        """The SRID of the last value."""
         self._geographic = edges is not None
         self._edges = np.array(edges or EdgeRules(0.0, 0.0, 180.0))
         self._circle = kernel.new_circle()
         self._box = np.array([np.inf, np.inf, -np.inf, -np.inf, np.inf, -np.inf, np.inf, -np.inf])
         self._seen = np.zeros((4, 18), np.uint8)
         self._counts = np.zeros(4, np.int64)
+        self._srids = np.array([-kernel.NO_SRID, kernel.NO_SRID])
         self._work = np.zeros(kernel.WORK_WORDS, np.int64)
 
     def add(self, array: pa.Array) -> None:
@@ -96,7 +95,7 @@ class Scan:
         if len(array) == 0:
             return
         problems = np.full(6, -1, np.int64)
-        srid = kernel.scan(
+        kernel.scan(
             0 if data is None else data.address,
             offsets.address,
             pa.types.is_large_binary(array.type),
@@ -110,6 +109,7 @@ class Scan:
             self._seen.ctypes.data,
             self._counts.ctypes.data,
             problems.ctypes.data,
+            self._srids.ctypes.data,
             0 if boxes is None else boxes.ctypes.data,
             0 if known is None else known.ctypes.data,
             self._work.ctypes.data,
@@ -119,7 +119,6 @@ class Scan:
             self.first_bad = Fault(self.rows + bad_row, _FAULTS[fault], offset, detail)
         if open_row >= 0 and self.first_open is None:
             self.first_open = OpenValue(self.rows + open_row, _OPEN[reason])
-        self.srid = None if srid == kernel.NO_SRID else srid
         self.rows += len(array)
 
     @property
@@ -141,6 +140,12 @@ class Scan:
     def open_count(self) -> int:
         """How many values can be read and cannot be bounded."""
         return int(self._counts[kernel.COUNT_OPEN])
+
+    @property
+    def srids(self) -> tuple[int, ...]:
+        """The least and the greatest SRID of EWKB values; one if they are the same, none if no value has one."""
+        low, high = self._srids.tolist()
+        return () if low > high else (low,) if low == high else (low, high)
 
     @property
     def types(self) -> tuple[int, ...]:

@@ -324,13 +324,23 @@ class TestParquet:
             {"xmin": math.inf, "xmax": -math.inf},
             {"ymin": math.inf, "ymax": -math.inf},
             {"xmin": math.nan},
-            {"zmin": 1},
             {"xmin": "0"},
         ],
     )
     def test_foreign_boxes_that_are_none_are_refused(self, changed):
         with pytest.raises(BoundError):
             from_parquet_statistics({"xmin": 0, "ymin": 0, "xmax": 1, "ymax": 1, **changed})
+
+    # Parquet, Bounding Box: a dimension that has only null or NaN values is omitted.
+    @pytest.mark.parametrize(
+        "z", [(1, None), (None, 1), (math.nan, math.nan), (1, math.nan), (math.nan, 1), (math.inf, -math.inf), (2, 1)]
+    )
+    def test_an_axis_without_a_range_takes_no_other_with_it(self, z):
+        fields = {"xmin": 0, "ymin": 0, "xmax": 1, "ymax": 1}
+        one = from_parquet_statistics({**fields, "zmin": z[0], "zmax": z[1], "mmin": 5, "mmax": 6})
+        assert one == Box(0, 0, 1, 1, mmin=5, mmax=6)
+        other = from_parquet_statistics({**fields, "zmin": 5, "zmax": 6, "mmin": z[0], "mmax": z[1]})
+        assert other == Box(0, 0, 1, 1, zmin=5, zmax=6)
 
     def test_boxes_and_types_of_parquet_testing(self, corpus: Path):
         metadata = pq.ParquetFile(corpus / "parquet_geo/parquet-testing/geospatial.parquet").metadata
@@ -346,7 +356,7 @@ class TestParquet:
     def test_every_box_of_the_corpus_contains_its_points(self, corpus: Path):
         wrapped = []
         for path in sorted((corpus / "parquet_geo").rglob("*.parquet")):
-            file = pq.ParquetFile(path)
+            file = pq.ParquetFile(path, arrow_extensions_enabled=False)
             for group in range(file.metadata.num_row_groups):
                 for index in range(file.metadata.num_columns):
                     box = from_parquet_statistics(file.metadata.row_group(group).column(index).geo_statistics)
@@ -467,3 +477,10 @@ class TestFloat32:
         assert narrow.wraps
         assert outward_float32(narrow) == Box(-180, 0, 180, 1)
         assert outward_float32(Box(math.nextafter(1e6, 2e6), 0, 1e6, 1)).xmin == -math.inf
+
+
+@pytest.mark.parametrize("read", [from_havasu_wkb, from_iceberg_bytes])
+@pytest.mark.parametrize("ends", [(None, b""), ("", b""), (bytes(16), None)])
+def test_what_is_no_bytes_is_no_bound(read, ends):
+    with pytest.raises(BoundError):
+        read(*ends)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+import struct
 import warnings
 
 import geoarrow.pyarrow as ga
@@ -12,9 +13,9 @@ import shapely
 from hypothesis import given, settings
 
 import geolake_nb as gl
-from geolake_nb.core.bounds import BadValueWarning, row_boxes
+from geolake_nb.core.bounds import BadValueWarning, _pieces, row_boxes
 from geolake_nb.core.types import GeometryEncoding, GeometryType
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, SchemaError
 from tests.oracle import wkb_walk
 from tests.oracle.wkb_write import NAMES, collection, linestring, multi, point, polygon, write
 from tests.strategies import geometry_columns, make_geometries
@@ -571,3 +572,55 @@ def test_stats_of_every_kind_of_shape_together():
     stats = gl.bounds(pa.array([write(shape) for shape in shapes]))
     assert stats.bad == 0
     assert {code % 1000 for code in stats.types} == set(NAMES)
+
+
+WKT = GeometryType(encoding=GeometryEncoding.WKT)
+GEOJSON = GeometryType(encoding=GeometryEncoding.GEOJSON)
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "reason"),
+    [
+        ("GEOMETRYCOLLECTION(" * 100_000 + "POINT(1 2)" + ")" * 100_000, WKT, "nested more than 300 deep"),
+        ('{"type":"GeometryCollection","geometries":[' * 50_000 + "]}" * 50_000, GEOJSON, "nested more than 300 deep"),
+        ("POINT(1 2)\0POINT(9 9)", WKT, "NUL"),
+        ("CIRCULARSTRING(0 0, 1 1, 2 0)", WKT, "not WKT"),
+    ],
+)
+def test_a_text_that_would_break_the_reader_is_a_bad_value_among_good_ones(text, type_, reason):
+    good = "POINT(1 2)" if type_ is WKT else '{"type":"Point","coordinates":[1,2]}'
+    with pytest.warns(BadValueWarning, match="row 1"):
+        stats = gl.bounds(pa.array([good, text, good, None]), type=type_)
+    assert (stats.box, stats.bad, stats.null_count, stats.first_bad.row) == (None, 1, 1, 1)
+    assert reason in stats.first_bad.reason
+
+
+def test_text_that_is_no_utf8_is_a_bad_value():
+    buffers = [None, pa.py_buffer(struct.pack("<ii", 0, 3)), pa.py_buffer(b"\xff\xfe\xfd")]
+    with pytest.warns(BadValueWarning, match="no UTF-8"):
+        assert gl.bounds(pa.Array.from_buffers(pa.string(), 1, buffers), type=WKT).bad == 1
+
+
+def test_repeated_long_values_of_a_dictionary_are_not_all_held_at_once():
+    line = write(linestring(*[(i, i) for i in range(100_000)]))
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 200, pa.int32()), pa.array([line], pa.binary()))
+    assert max(piece.nbytes for piece in _pieces(column)) <= 64 << 20  # all 200 would take 320 MB
+    assert gl.bounds(column).rows == 200
+
+
+def test_a_column_of_boxes_is_refused():
+    with pytest.raises(SchemaError, match="boxes"):
+        gl.bounds(row_boxes(pa.array([write(point(1, 2))])))
+
+
+def test_what_is_no_arrow_column_is_refused():
+    with pytest.raises(SchemaError, match="a list is no column"):
+        gl.bounds([b"x"])
+
+
+@pytest.mark.parametrize("points", [[(0, 0), (1e-170, 0), (0, 1)], [(-1e-170, 0), (1e-170, 0), (-1e-170, 0)]])
+def test_arcs_too_small_to_compute_have_no_bound(points):
+    arc = struct.pack("<BII", 1, 8, 3) + b"".join(struct.pack("<dd", *place) for place in points)
+    stats = gl.bounds(pa.array([arc]))
+    assert str(stats.first_unbounded) == "row 0: the circle of an arc is lost in rounding"
+    assert (stats.box, stats.unbounded, stats.bad, stats.types) == (None, 1, 0, (8,))

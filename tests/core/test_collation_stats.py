@@ -187,7 +187,7 @@ class TestSkipping:
         assert range_for_filter(STATS, E, None) == FilterRange(why=WhyUnusable.NO_STATS)
 
     def test_the_very_collation_with_its_collator_uses_its_values(self):
-        found = range_for_filter(BOTH, E, ENGLISH, collators={ENGLISH})
+        found = range_for_filter(BOTH, E, ENGLISH, collators={ENGLISH}, prefix_length=32)
         assert found == FilterRange(StringRange("ant", "Zoo"))
 
     # Delta collations, Reader requirements: ICU.en_US.72 uses neither spark.UTF8_LCASE.75.1 nor ICU.en_US.69.
@@ -227,7 +227,7 @@ class TestSkipping:
             other = Collation.parse(text)
             assert range_for_filter(stats, ("n",), other, collators=[other]).range is None
 
-    # Delta's writers cut at 32 characters and mark a cut maximum; either is sound in binary order only.
+    # Delta's writers cut at 32 characters unless told otherwise, and mark a cut maximum: sound in binary order only.
     @pytest.mark.parametrize(
         ("low", "high", "usable"),
         [
@@ -242,5 +242,27 @@ class TestSkipping:
     )
     def test_values_that_may_have_been_cut_are_not_used(self, low, high, usable):
         stats = with_collated_range({}, ("n",), ENGLISH, StringRange(low, high))
-        found = range_for_filter(stats, ("n",), ENGLISH, collators=[ENGLISH])
+        found = range_for_filter(stats, ("n",), ENGLISH, collators=[ENGLISH], prefix_length=32)
         assert found == (FilterRange(usable) if usable else FilterRange(why=WhyUnusable.MAYBE_CUT))
+
+    @pytest.mark.parametrize(
+        ("low", "prefix_length", "trusted"),
+        [
+            ("a" * 8, 8, False),
+            ("a" * 7, 8, True),
+            ("a" * 9, 8, True),
+            ("a" * 32, 8, True),
+            ("a" * 100, 0, True),
+            # Four characters of two UTF-16 units each, and of four bytes.
+            ("\U0001f600" * 4, 8, False),
+            ("\U0001f600" * 2, 8, False),
+            ("\U0001f600", 8, True),
+            ("a", None, False),
+            ("a" * 40, None, False),
+            ("", None, True),
+        ],
+    )
+    def test_a_minimum_is_trusted_only_where_no_prefix_can_look_like_it(self, low, prefix_length, trusted):
+        stats = with_collated_range({}, ("n",), ENGLISH, StringRange(low, "z"))
+        found = range_for_filter(stats, ("n",), ENGLISH, collators=[ENGLISH], prefix_length=prefix_length)
+        assert found == FilterRange(StringRange(low if trusted else None, "z"))

@@ -280,3 +280,40 @@ def test_any_text_is_read_or_refused_with_our_error(text):
     assert Crs(crs.text) == crs
     with contextlib.suppress(GeolakeError):
         crs.to_pyproj()
+
+
+@pytest.mark.parametrize("name", ['x"', "", "\n", "1e999", "é"])
+@pytest.mark.parametrize("place", [("coordinate_system",), ("datum", "name"), ("name",)])
+def test_a_compound_definition_with_a_broken_part_is_a_typed_error(place, name):
+    definition = pyproj.CRS("EPSG:7415").to_json_dict()
+    inner = definition["components"][1]
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = name
+    crs = Crs(json.dumps(definition))
+    assert (crs.is_geographic, crs.is_projected, crs.name) is not None
+    assert crs.same_as(CRS84) is False
+    assert crs.coordinate_range() is None or crs.is_projected
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "+nadgrids=@null,/etc/passwd",
+        '+nadgrids=""/etc/passwd""',
+        '+nadgrids=""my dir/grid""',
+        "+geoidgrids=a/b",
+        "+catalog=../x",
+    ],
+)
+def test_a_file_by_its_path_is_found_in_any_spelling(named):
+    text = WEB_MERCATOR_GDAL.format(grid="@null").replace("+nadgrids=@null", named)
+    with pytest.raises(CrsError, match="names a file by its path"):
+        Crs(text).to_pyproj()
+
+
+def test_a_parameter_file_by_its_path_is_refused():
+    text = WEB_MERCATOR_GDAL.format(grid="@null")
+    text = text.replace("EXTENSION[", 'PARAMETERFILE["Latitude and longitude difference file","my dir/x"],EXTENSION[')
+    with pytest.raises(CrsError, match="names a file by its path"):
+        Crs(text).to_pyproj()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import geolake_nb as gl
 from geolake_nb.core.bounds import row_boxes
+from geolake_nb.core.crs import Crs
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType
 from tests.heavy.prop_geography import check, check_columns
 from tests.oracle import great_circle as gc
@@ -566,3 +568,35 @@ def test_points_of_the_parquet_corpus_have_their_cover(corpus):
         stats = gl.bounds(column, type=SPHERICAL)
         assert stats.bad == 0
         assert stats.box is not None
+
+
+def test_straight_rings_of_a_curve_polygon_have_no_bound():
+    ring = write(linestring((0, 80), (90, 80), (180, 80), (-90, 80), (0, 80)))
+    for value in (struct.pack("<BII", 1, 10, 1) + ring, struct.pack("<BIIBII", 1, 12, 1, 1, 10, 1) + ring):
+        assert gl.bounds(pa.array([value]), type=SPHERICAL).box is None
+
+
+@pytest.mark.parametrize("lost", [0, 2])
+def test_a_ring_goes_on_across_a_vertex_that_is_nan(lost):
+    places = [(0, 80), (90, 80), (180, 80), (-90, 80), (0, 80)]
+    places[lost:lost] = [(float("nan"), float("nan"))]
+    box = box_of(polygon(places))
+    assert (box.xmin, box.xmax, box.ymax) == (-180, 180, 90)
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4807", "EPSG:4978", "EPSG:3857", "SRID:0", "projjson:gone"])
+@pytest.mark.parametrize("algorithm", ["spherical", "karney"])
+def test_a_crs_without_degrees_gives_no_bound_and_never_stops_a_write(crs, algorithm):
+    type_ = GeographyType(Crs(crs), EdgeAlgorithm.parse(algorithm))
+    column = pa.array([write(linestring((0, 60), (90, 60))), None])
+    stats = gl.bounds(column, type=type_)
+    assert (stats.box, stats.unbounded, stats.types, stats.null_count) == (None, 1, (2,), 1)
+    assert row_boxes(column, type=type_).null_count == 2
+
+
+def test_edges_that_may_stray_stray_sideways_too():
+    box = box_of(linestring((0, 0), (1e-6, 80)), type_=geography("andoyer"))
+    assert box.xmin < -0.3
+    assert box.xmax > 0.3
+    box = box_of(linestring((0, 0), (0, 89.99)), type_=geography("andoyer"))
+    assert (box.xmin, box.xmax, box.ymax) == (-180, 180, 90)

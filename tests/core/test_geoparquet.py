@@ -255,3 +255,14 @@ def test_any_json_is_read_or_refused_with_our_error(value):
 def test_text_that_is_no_metadata_is_a_typed_error(text):
     with pytest.raises(SchemaError, match=r"^geo: "):
         from_geo_metadata(text)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), b"x", "\ud800", {1j}], ids=repr)
+def test_what_json_cannot_hold_is_not_written(value):
+    with pytest.raises(SchemaError, match="geo: the metadata holds what JSON cannot"):
+        to_geo_metadata(GeoMetadata("g", {"g": GeoColumn(extra={"note": value})}))
+
+
+def test_an_integer_of_thousands_of_digits_has_our_own_message():
+    with pytest.raises(SchemaError, match=r"an integer has 5001 digits$"):
+        from_geo_metadata('{"version": 1' + "0" * 5000 + "}")

@@ -196,3 +196,45 @@ def test_literals_print_as_sql():
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678, tzinfo=dt.UTC)
     assert str(Comparison.of("a", "<", moment)) == "a < TIMESTAMP '2024-01-02 03:04:05.000678+00:00'"
     assert str(In("a", (b"\x00\xff", True))) == "a IN (X'00FF', TRUE)"
+
+
+DEEP_WKT = "GEOMETRYCOLLECTION(" * 200_000 + "POINT(1 2)" + ")" * 200_000
+DEEP_WKB = bytes.fromhex("010700000001000000") * 500_000 + bytes.fromhex("0101000000000000000000F03F0000000000000040")
+
+
+@pytest.mark.parametrize(
+    ("shape", "reason"),
+    [
+        (DEEP_WKT, "nested more than 300 deep"),
+        (DEEP_WKB, "nested more than 128 deep"),
+        (b"\x01\x06\x00\x00\x00\x01\x00\x00\x00" + DEEP_WKB, "does not belong in its collection"),
+        ("POINT(1 2)\0garbage", "NUL character"),
+        ("POINT(1 2)\ud800", "half a character"),
+    ],
+    ids=["wkt", "wkb", "multipolygon", "nul", "surrogate"],
+)
+def test_a_geometry_that_would_break_the_parser_is_refused(shape, reason):
+    with pytest.raises(PredicateError, match=reason):
+        st_intersects("g", shape)
+
+
+def test_nesting_that_wkb_may_have_is_fine():
+    text = "GEOMETRYCOLLECTION(" * 120 + "POINT(1 2)" + ")" * 120
+    predicate = st_intersects("g", text)
+    assert st_intersects("g", predicate.geometry) == predicate
+
+
+@pytest.mark.parametrize("crs", ["", " ", "bla", "EPSG:", "{", "a\0b"])
+def test_the_crs_of_a_query_is_checked(crs):
+    with pytest.raises(PredicateError):
+        st_intersects("g", "POINT(1 2)", crs=crs)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Decimal("sNaN"), Decimal("NaN"), Decimal("Infinity"), 10**5000, -(10**5000)],
+    ids=["sNaN", "NaN", "Infinity", "large", "small"],
+)
+def test_values_that_are_no_numbers_are_refused(value):
+    with pytest.raises(PredicateError):
+        Comparison.of("x", ">", value)

@@ -159,3 +159,38 @@ def test_bad_json_is_a_typed_error(value, message):
 def test_a_bound_filter_has_no_json_form():
     with pytest.raises(PredicateError, match="unbound"):
         predicate_to_json(object())
+
+
+@pytest.mark.parametrize("name", ["And", "and", "AND", "aNd"])
+def test_the_type_of_a_chain_is_read_in_any_case(name):
+    leaves = [{"type": "is-null", "term": term} for term in "abc"]
+    value = {"type": name, "left": leaves[0], "right": {"type": "and", "left": leaves[1], "right": leaves[2]}}
+    assert predicate_from_json(value) == And((IsNull("a"), IsNull("b"), IsNull("c")))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "st-within", "term": "g", "value": "é"},
+        {"type": "st-within", "term": "g", "value": "010700000001000000" * 500_000},
+        {"type": "st-within", "term": "g", "value": "POINT(1 2)", "crs": ""},
+        {"type": "st-within", "term": "g", "value": "POINT(1 2)", "crs": "bla"},
+        {"type": "eq", "term": "x", "value": {"type": "literal", "value": "sNaN", "data-type": "decimal"}},
+        {"type": "eq", "term": "x", "value": 10**5000},
+        {"type": "eq", "term": 10**5000, "value": 1},
+    ],
+    ids=["letter", "deep", "no crs", "bad crs", "sNaN", "digits", "term"],
+)
+def test_hostile_values_are_typed_errors(value):
+    with pytest.raises(PredicateError):
+        predicate_from_json(value)
+
+
+def test_too_many_digits_have_our_own_message():
+    with pytest.raises(PredicateError, match=r"an integer has 5001 digits$"):
+        predicate_from_json('{"type": "gt", "term": "x", "value": 1' + "0" * 5000 + "}")
+
+
+def test_an_empty_geometry_is_text_in_any_case():
+    found = predicate_from_json({"type": "st-within", "term": "g", "value": "point empty"})
+    assert found == predicate_from_json({"type": "st-within", "term": "g", "value": "POINT EMPTY"})

@@ -300,3 +300,20 @@ def test_what_is_printed_parses_back(predicate):
 
 def test_the_dialect_is_made_once():
     assert _dialect() is _dialect()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ST_Intersects(g, '" + "GEOMETRYCOLLECTION(" * 200_000 + "POINT(1 2)" + ")" * 200_000 + "')",
+        "ST_Within(g, 'POINT(1 2)\0garbage')",
+        "ST_Within(g, ST_Point(1" + "0" * 400 + ", 2))",
+        "ST_Within(g, ST_MakeEnvelope(0, 0, 1" + "0" * 400 + ", 2))",
+        "ST_Within(g, ST_GeomFromText('POINT (1 2)', 'bla'))",
+        "x > 1" + "0" * 5000,
+    ],
+    ids=["deep", "nul", "point", "envelope", "crs", "digits"],
+)
+def test_hostile_text_is_a_typed_error(text):
+    with pytest.raises(PredicateError):
+        parse_predicate(text)

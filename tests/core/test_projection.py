@@ -732,3 +732,22 @@ def test_a_million_files_take_no_time():
     assert result.verdicts.dtype == np.int8
     inside = (x <= 9) & (x + 1 >= 0) & (y <= 9) & (y + 1 >= 0) & (low.to_numpy() >= 500)
     assert np.count_nonzero(result.verdicts == MIGHT) == np.count_nonzero(inside)
+
+
+@pytest.mark.parametrize("column", ["f", "f32", "price", "n"])
+def test_a_number_beyond_the_doubles_is_greater_than_all_but_infinity(column):
+    kinds = {"f": pa.float64(), "f32": pa.float32(), "price": pa.decimal128(10, 2), "n": pa.int64()}
+    values = pa.array([Decimal(1) if column == "price" else 1], kinds[column])
+    counted = ScalarColumn(values, values, nan_count=pa.array([0]))
+    huge = "1" + "0" * 400
+    for op, expected in ((">", CANNOT), (">=", CANNOT), ("=", CANNOT), ("<", MIGHT), ("<=", MIGHT), ("!=", MIGHT)):
+        assert on_scalars(f"{column} {op} {huge}", **{column: counted}) == [expected]
+    for op, expected in (("<", CANNOT), ("<=", CANNOT), ("=", CANNOT), (">", MIGHT), (">=", MIGHT), ("!=", MIGHT)):
+        assert on_scalars(f"{column} {op} -{huge}", **{column: counted}) == [expected]
+
+
+def test_infinity_may_be_what_a_number_beyond_the_doubles_is_read_as():
+    infinite = pa.array([float("inf")])
+    column = ScalarColumn(infinite, infinite, nan_count=pa.array([0]))
+    for op in ("=", ">", ">="):
+        assert on_scalars(f"f {op} 1{'0' * 400}", f=column) == [MIGHT]

@@ -290,3 +290,18 @@ def _with_types(kind, binary, string, make_list):
     if pa.types.is_binary(kind):
         return binary
     return string if pa.types.is_string(kind) else kind
+
+
+@pytest.mark.parametrize("read", [metadata_from_arrow, rasters_from_arrow])
+def test_a_crs_that_is_no_text_is_an_error_with_its_row(read):
+    here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
+    column = rasters_to_arrow([Raster(2, 1, (), "ab", here), Raster(2, 1, (), "cd", here)])
+    broken = pa.Array.from_buffers(
+        pa.string(), 2, [None, pa.array([0, 2, 4], pa.int32()).buffers()[1], pa.py_buffer(b"ab\xff\xfe")]
+    )
+    fields = [broken if one.name == "crs_wkt" else column.field(one.name) for one in column.type]
+    broken_column = pa.StructArray.from_arrays(fields, fields=list(column.type))
+    with pytest.raises(RasterError, match="row 1: crs_wkt is no UTF-8"):
+        read(broken_column)
+    with pytest.raises(RasterError, match="row 3: crs_wkt is no UTF-8"):
+        read(pa.chunked_array([column, broken_column]))

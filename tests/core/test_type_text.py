@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -154,3 +155,34 @@ def test_any_text_is_read_or_refused_with_our_error(text, wrapped):
     for read in BOTH:
         with contextlib.suppress(SchemaError):
             read(f"geography({text})" if wrapped else text)
+
+
+@pytest.mark.parametrize("read", [from_delta_text, from_iceberg_text])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "geography(x," + " " * 300_000 + "1)",
+        "geography(" + "x," * 150_000 + "1)",
+        "geography(" + "'x" * 150_000 + "1)",
+        "geometry" + " " * 300_000 + "x",
+        "geometry(" + "x" * 2_000_000 + ")",
+    ],
+)
+def test_a_long_type_takes_no_longer_than_its_length(read, text):
+    started = time.perf_counter()
+    with pytest.raises(SchemaError):
+        read(text)
+    assert time.perf_counter() - started < 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "crs", "algorithm"),
+    [
+        ("geography('OGC:CRS84', 'karney')", "OGC:CRS84", "karney"),
+        ('geography("OGC:CRS84" , karney )', "OGC:CRS84", "karney"),
+        ("geography('OGC:CRS84')", "OGC:CRS84", "spherical"),
+    ],
+)
+def test_quotes_may_stand_around_either_argument(text, crs, algorithm):
+    found = from_iceberg_text(text)
+    assert (found.crs.text, found.algorithm.value) == (crs, algorithm)
