@@ -5,12 +5,19 @@ from __future__ import annotations
 __all__ = [
     "BoundError",
     "CollationError",
+    "CorruptTableError",
     "CrsError",
     "GeolakeError",
     "MissingDependencyError",
+    "MissingFileError",
+    "NotATableError",
+    "OpenError",
     "PredicateError",
     "RasterError",
     "SchemaError",
+    "StorageError",
+    "UnsupportedTableError",
+    "VersionError",
 ]
 
 
@@ -55,3 +62,31 @@ class RasterError(GeolakeError, ValueError):
 
 class MissingDependencyError(GeolakeError, ImportError):
     """A package that is needed here is not installed; the message has the command that installs it."""
+
+
+class OpenError(GeolakeError):
+    """A table that cannot be opened."""
+
+
+class StorageError(OpenError, OSError):
+    """A path or URL that cannot be read: missing, not permitted, or the store does not answer."""
+
+
+class MissingFileError(StorageError, FileNotFoundError):
+    """A file that should be there and is not."""
+
+
+class NotATableError(OpenError, ValueError):
+    """A place that can be read and holds no table of a format that this package knows."""
+
+
+class CorruptTableError(OpenError, ValueError):
+    """A table whose metadata is broken: a gap in the log, a truncated checkpoint, an unreadable manifest."""
+
+
+class UnsupportedTableError(OpenError):
+    """A table that needs something to be read that this package does not know, such as a reader feature."""
+
+
+class VersionError(OpenError, LookupError):
+    """A version, snapshot, branch, tag or time that the table does not have."""

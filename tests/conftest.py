@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.formats.s3_endpoint import serve_s3
+
 # The suite draws the same examples on every machine and has no stopwatch; tests/heavy draws new ones.
 settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
@@ -20,3 +22,11 @@ def corpus() -> Path:
     if not folder:
         pytest.skip("GEOLAKE_CORPUS is not set: the corpus of real files is not here")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def s3():
+    """An S3 endpoint on loopback with the bucket `lake`."""
+    with serve_s3() as endpoint:
+        endpoint.make_bucket("lake")
+        yield endpoint

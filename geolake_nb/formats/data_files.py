@@ -1,0 +1,190 @@
+"""What the data files of a snapshot hold: their footers' types, the values of their geo columns, their rasters.
+
+Everything here reads files and takes time with their number: nothing of it is needed to open or to explain a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from geolake_nb.core.types import GeographyType, GeometryType, RasterType
+from geolake_nb.formats.footer_view import FooterReader
+from geolake_nb.formats.snapshot import TableFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from geolake_nb.core.statistics import ColumnStats
+    from geolake_nb.core.types import DataType, Field
+    from geolake_nb.formats.footer_view import FileView
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.formats.storage import Storage
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["data_keys", "footer_types", "raster_groups", "raster_rows", "scan_values"]
+
+
+def data_keys(snapshot: Snapshot) -> list[str]:
+    """The paths of the data files as the storage takes them, in the order of the file table."""
+    stored: list[str] = snapshot.files.table["path"].to_pylist()
+    if snapshot.format is TableFormat.DELTA:
+        from geolake_nb.formats.delta.data_paths import decoded_path
+
+        return [decoded_path(path) for path in stored]
+    if snapshot.format is TableFormat.PARQUET:
+        return stored
+    return [snapshot.details.paths.key(path) for path in stored]
+
+
+def footer_types(storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None) -> pa.Table:
+    """The geo types that the footers declare, a row a file and column: see `footer_facts`."""
+    from geolake_nb.formats.footer_facts import footer_facts
+
+    return footer_facts(_views(storage, snapshot, on_progress), snapshot.schema)
+
+
+def scan_values(
+    storage: Storage, snapshot: Snapshot, positions: Sequence[int], *, on_progress: Progress | None = None
+) -> dict[str, dict[str, ColumnStats]]:
+    """The statistics of the geo columns in some files, from every value in them: by path, then by column."""
+    from geolake_nb.core.bounds import bounds
+
+    keys, stored = data_keys(snapshot), snapshot.files.table["path"]
+    found: dict[str, dict[str, ColumnStats]] = {}
+    for done, position in enumerate(positions, start=1):
+        path = stored[position].as_py()
+        found[path] = {
+            name: bounds(_leaf(values), type=_plain_type(field.type), name=f"{path}: {name}")
+            for name, field, values in _values(storage, snapshot, keys[position], GeometryType, GeographyType)
+        }
+        if on_progress is not None:
+            on_progress(done, len(positions))
+    return found
+
+
+def raster_groups(
+    storage: Storage, snapshot: Snapshot, *, bands: bool = False, on_progress: Progress | None = None
+) -> pa.Table:
+    """`path` and each raster column as Havasu's group; without its bands no byte of a pixel is read."""
+    parts: list[pa.Table] = []
+    names = [name for name, _ in _columns(snapshot, RasterType)]
+    stored = snapshot.files.table["path"]
+    for position, key in enumerate(data_keys(snapshot)):
+        columns = {name: values for name, _, values in _values(storage, snapshot, key, RasterType, bands=bands)}
+        if len(columns) == len(names) and columns:
+            count = len(next(iter(columns.values())))
+            path = pa.array([stored[position].as_py()] * count, pa.string())
+            parts.append(pa.table({"path": path, **columns}))
+        if on_progress is not None:
+            on_progress(position + 1, len(stored))
+    return pa.concat_tables(parts) if parts else pa.table({"path": pa.array([], pa.string())})
+
+
+def raster_rows(storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None) -> pa.Table:
+    """One row a raster: its size, its CRS, its WGS84 box, its true outline as WKB, and why one of them is missing."""
+    import shapely
+
+    from geolake_nb.core.raster_arrow import metadata_from_arrow
+    from geolake_nb.core.raster_footprint import wgs84_bounds, wgs84_footprint
+
+    groups = raster_groups(storage, snapshot, on_progress=on_progress)
+    rows: list[dict[str, Any]] = []
+    for name, _ in _columns(snapshot, RasterType):
+        if name not in groups.column_names:
+            continue
+        for path, raster in zip(groups["path"].to_pylist(), metadata_from_arrow(groups[name]), strict=True):
+            if raster is None:
+                continue
+            bounds, outline = wgs84_bounds(raster), wgs84_footprint(raster)
+            box = bounds.box
+            rows.append(
+                {
+                    "path": path,
+                    "column": name,
+                    "width": raster.width,
+                    "height": raster.height,
+                    "bands": raster.num_bands,
+                    "crs_wkt": raster.crs_wkt,
+                    **{side: None if box is None else getattr(box, side) for side in ("xmin", "ymin", "xmax", "ymax")},
+                    "footprint": None if outline.shape is None else shapely.to_wkb(outline.shape),
+                    "reason": bounds.reason,
+                }
+            )
+    return pa.Table.from_pylist(rows, _RASTER_SCHEMA)
+
+
+_RASTER_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("column", pa.string()),
+        ("width", pa.int32()),
+        ("height", pa.int32()),
+        ("bands", pa.int32()),
+        ("crs_wkt", pa.string()),
+        *((side, pa.float64()) for side in ("xmin", "ymin", "xmax", "ymax")),
+        ("footprint", pa.binary()),
+        ("reason", pa.string()),
+    ]
+)
+
+
+def _columns(snapshot: Snapshot, *kinds: type[DataType]) -> list[tuple[str, Field]]:
+    return [(path, field) for path, field in snapshot.schema.geo_columns() if isinstance(field.type, kinds)]
+
+
+def _views(storage: Storage, snapshot: Snapshot, on_progress: Progress | None) -> Iterator[tuple[str, FileView]]:
+    keys, reader = data_keys(snapshot), FooterReader()
+    footers = storage.parquet_metadata(keys, on_progress=on_progress)
+    for path, footer in zip(snapshot.files.table["path"].to_pylist(), footers, strict=True):
+        yield path, reader.view(footer, where=f"{storage.location}/{path}")
+
+
+def _values(
+    storage: Storage, snapshot: Snapshot, key: str, *kinds: type[DataType], bands: bool = False
+) -> Iterator[tuple[str, Field, pa.ChunkedArray]]:
+    """The columns of those types in a file; one that the file does not have is left out."""
+    import pyarrow.parquet as pq
+
+    from geolake_nb.core.raster_arrow import metadata_columns
+    from geolake_nb.core.schema_parquet import PATH_KEY
+
+    # Plain binary will do: building an extension type for a CRS such as srid:5070 fails in geoarrow.
+    with pq.ParquetFile(storage.open(key), arrow_extensions_enabled=False) as file:
+        view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
+        for name, field in _columns(snapshot, *kinds):
+            physical = snapshot.schema.physical_path(name)
+            found = view.find(physical, field_id=field.id)
+            if found is None:
+                continue
+            if isinstance(field.type, RasterType):
+                wanted = [".".join(physical)] if bands else metadata_columns(*physical)
+            else:
+                wanted = [str(found.metadata.get(PATH_KEY, found.name))]
+            table = file.read(columns=wanted)
+            if table.num_columns:
+                values = table.column(0)
+                yield name, field, _descend(values, physical) if isinstance(field.type, RasterType) else values
+
+
+def _descend(values: pa.ChunkedArray, parts: tuple[str, ...]) -> pa.ChunkedArray:
+    for part in parts[1:]:
+        values = pa.chunked_array([chunk.flatten()[chunk.type.get_field_index(part)] for chunk in values.chunks])
+    return values
+
+
+def _leaf(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values inside the structs, lists and maps around a leaf that was read alone."""
+    while not isinstance(values.type, pa.BaseExtensionType) and pa.types.is_nested(values.type):
+        is_struct = pa.types.is_struct(values.type)
+        kind = values.type.field(0).type if is_struct else values.type.value_type
+        parts = [chunk.flatten()[0] if is_struct else chunk.flatten() for chunk in values.chunks]
+        values = pa.chunked_array(parts, kind)
+    return values
+
+
+def _plain_type(type_: DataType) -> GeometryType | GeographyType:
+    assert isinstance(type_, GeometryType | GeographyType)
+    return type_

@@ -1,0 +1,234 @@
+"""The actions in a checkpoint: classic, multi-part or UUID-named, with or without sidecar files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
+from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
+from geolake_nb.formats.delta.file_actions import ADD_FIELDS, PARTITION, empty_files, keep_rows
+from geolake_nb.formats.delta.log_segment import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.parquet as pq
+
+    from geolake_nb.formats.delta.log_segment import Checkpoint
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["CheckpointFiles", "open_checkpoint", "read_checkpoint_files"]
+
+_PARSED = "stats_parsed"
+_PARSED_PARTITIONS = "partitionValues_parsed"
+_OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+_MAPS = {"configuration", "options", "tags"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CheckpointFiles:
+    """A checkpoint whose small actions are read and whose files are not yet."""
+
+    actions: tuple[dict[str, Any], ...]
+    tops: tuple[Any, ...]
+    """The files of the checkpoint itself: opened Parquet files with their paths, or a scanned JSON file."""
+    sidecars: tuple[str, ...]
+
+
+def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles:
+    """Read the protocol, the metadata and the other small actions of a checkpoint."""
+    tops: list[Any] = []
+    actions: list[dict[str, Any]] = []
+    for path in checkpoint.paths:
+        where = f"{storage.location}/{path}"
+        if path.endswith(".json"):
+            commit = scan_commit(where, _read(storage, path, "the checkpoint"))
+            actions += commit.actions
+            tops.append(commit)
+        else:
+            file = _open_parquet(storage, path, "the checkpoint")
+            actions += _small_actions(file, where)
+            tops.append((file, where))
+    sidecars = tuple(_sidecar_path(action["sidecar"], storage) for action in actions if "sidecar" in action)
+    return CheckpointFiles(tuple(actions), tuple(tops), sidecars)
+
+
+def read_checkpoint_files(storage: Storage, checkpoint: CheckpointFiles, partitions: Sequence[str]) -> pa.Table:
+    """Every file of the checkpoint; where a file has no `stats`, the column `stats_parsed` has what there is."""
+    tables: list[pa.Table] = []
+    for top in checkpoint.tops:
+        if isinstance(top, tuple):
+            file, where = top
+            tables.append(_read_adds(file, where, partitions))
+        else:
+            actions = file_actions([top], partitions)
+            tables.append(actions.filter(actions["added"]).drop_columns(["added"]))
+    for path in checkpoint.sidecars:
+        file = _open_parquet(storage, path, "the sidecar file of the checkpoint")
+        tables.append(_read_adds(file, f"{storage.location}/{path}", partitions))
+    tables = [table for table in tables if table.num_rows]
+    if not tables:
+        return empty_files(partitions)
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as problem:
+        raise CorruptTableError(
+            f"the parts of the checkpoint do not fit together: {problem}", where=storage.location
+        ) from None
+
+
+def _open_parquet(storage: Storage, path: str, what: str) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
+    where = f"{storage.location}/{path}"
+    try:
+        source = storage.open(path)
+    except MissingFileError:
+        raise CorruptTableError(f"{what} is missing", where=where) from None
+    try:
+        return pq.ParquetFile(source)
+    except (pa.ArrowException, OSError) as problem:
+        raise _broken(what, problem, where) from None
+
+
+def _read(storage: Storage, path: str, what: str) -> bytes:
+    try:
+        return storage.read(path)
+    except MissingFileError:
+        raise CorruptTableError(f"{what} is missing", where=f"{storage.location}/{path}") from None
+
+
+def _broken(what: str, problem: Exception, where: str) -> CorruptTableError:
+    reason = str(problem).strip().splitlines()[0][:200] if str(problem).strip() else type(problem).__name__
+    return CorruptTableError(
+        f"{what} is cut off or is no Parquet file: {reason}",
+        where=where,
+        remedy="restore it, or delete it if an older checkpoint or all commits are there",
+    )
+
+
+def _small_actions(file: pq.ParquetFile, where: str) -> list[dict[str, Any]]:
+    there = [name for name in _OTHERS if name in file.schema_arrow.names]
+    if not there:
+        return []
+    table = _read_columns(file, there, where)
+    actions: list[dict[str, Any]] = []
+    for name in there:
+        column = table[name]
+        try:
+            values = column.filter(pc.is_valid(column)).to_pylist()
+        except UnicodeDecodeError:
+            raise CorruptTableError(f"the column {name!r} holds bytes that are no UTF-8", where=where) from None
+        for value in values:
+            # Some writers declare the children of an action as required, and put an empty one for none.
+            held = value.items() if isinstance(value, dict) else ()
+            cleaned = {key: _plain(key, one) for key, one in held if one is not None}
+            if cleaned:
+                actions.append({name: cleaned})
+    return actions
+
+
+def _plain(key: str, value: Any) -> Any:
+    """Maps, which Arrow gives as lists of pairs, as in JSON."""
+    if isinstance(value, dict):
+        return {name: _plain(name, held) for name, held in value.items()}
+    return dict(value) if key in _MAPS and isinstance(value, list) else value
+
+
+def _read_columns(file: pq.ParquetFile, columns: list[str], where: str) -> pa.Table:
+    try:
+        return file.read(columns=columns)
+    except (pa.ArrowException, OSError) as problem:
+        raise _broken("the checkpoint", problem, where) from None
+
+
+def _read_adds(file: pq.ParquetFile, where: str, partitions: Sequence[str]) -> pa.Table:
+    schema = file.schema_arrow
+    if "add" not in schema.names:
+        return empty_files(partitions)
+    kind = schema.field("add").type
+    if not pa.types.is_struct(kind) or kind.get_field_index("path") < 0:
+        raise CorruptTableError("the column 'add' has no paths", where=where)
+    there = {child.name for child in kind}
+    wanted = [name for name in ADD_FIELDS if name in there]
+    values = next((name for name in ("partitionValues", _PARSED_PARTITIONS) if partitions and name in there), None)
+    table = _read_columns(file, [f"add.{name}" for name in [*wanted, *([values] if values else [])]], where)
+    adds = table["add"]
+    columns = {name: _as_type(pc.struct_field(adds, name), ADD_FIELDS[name], name, where) for name in wanted}
+    for name, type_ in ADD_FIELDS.items():
+        if name not in columns:
+            columns[name] = pa.chunked_array([pa.nulls(len(adds), type_)])
+    ordered: dict[str, pa.ChunkedArray] = {name: columns[name] for name in ADD_FIELDS}
+    for name in partitions:
+        try:
+            ordered[f"{PARTITION}{name}"] = _partition(adds, values, name)
+        except pa.ArrowException as problem:
+            raise CorruptTableError(f"add.{values} cannot be read: {problem}", where=where) from None
+    files = pa.table(ordered)
+    _require_texts(files, where)
+    kept = pc.is_valid(files["path"])
+    lacks_stats = _PARSED in there and files["stats"].null_count > files["path"].null_count
+    if lacks_stats:
+        parsed = _read_columns(file, [f"add.{_PARSED}"], where)["add"]
+        files = files.append_column(_PARSED, pc.struct_field(parsed, _PARSED))
+    return keep_rows(files, kept)
+
+
+def _require_texts(files: pa.Table, where: str) -> None:
+    for name, column in zip(files.column_names, files.columns, strict=True):
+        if pa.types.is_string(column.type):
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid:
+                raise CorruptTableError(f"add.{name} holds bytes that are no UTF-8", where=where) from None
+
+
+def _as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str, where: str) -> pa.ChunkedArray:
+    if column.type == wanted:
+        return column
+    try:
+        if wanted == DESCRIPTOR and pa.types.is_struct(column.type):
+            return _descriptors(column)
+        return column.cast(wanted)
+    except pa.ArrowException as problem:
+        raise CorruptTableError(f"add.{name} is of the type {column.type}: {problem}", where=where) from None
+
+
+def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    chunks = []
+    for chunk in column.chunks:
+        there = {child.name for child in chunk.type}
+        parts = [
+            pc.struct_field(chunk, child.name).cast(child.type)
+            if child.name in there
+            else pa.nulls(len(chunk), child.type)
+            for child in DESCRIPTOR
+        ]
+        # Writers that put a struct of nulls for no deletion vector mean none.
+        chunks.append(pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR), mask=pc.is_null(parts[0])))
+    return pa.chunked_array(chunks, DESCRIPTOR)
+
+
+def _partition(adds: pa.ChunkedArray, values: str | None, name: str) -> pa.ChunkedArray:
+    nothing = pa.chunked_array([pa.nulls(len(adds), pa.string())])
+    if values is None:
+        return nothing
+    held = pc.struct_field(adds, values)
+    if pa.types.is_map(held.type):
+        return pc.map_lookup(held, pa.scalar(name, held.type.key_type), "first").cast(pa.string())
+    if pa.types.is_struct(held.type) and held.type.get_field_index(name) >= 0:
+        return pc.struct_field(held, name).cast(pa.string())
+    return nothing
+
+
+def _sidecar_path(action: Any, storage: Storage) -> str:
+    path = action.get("path") if isinstance(action, dict) else None
+    if not isinstance(path, str) or not path:
+        raise CorruptTableError("a sidecar action has no path", where=f"{storage.location}/{LOG}")
+    # Delta, Sidecar files: a name in the folder _sidecars, or an absolute URI.
+    return path if "://" in path or path.startswith("/") else f"{LOG}/_sidecars/{path}"

@@ -1,0 +1,193 @@
+"""The statistics of every live file: row counts, null counts, boxes, minima and maxima, collated ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.collation_stats import collations_in_stats, range_for_filter
+from geolake_nb.core.scalar_column import ScalarColumn
+from geolake_nb.formats.delta.scalar_stats import arrow_type, from_json, from_struct, json_type, widened_maximum
+from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
+from geolake_nb.formats.delta.wkt_columns import point_boxes
+from geolake_nb.formats.file_table import BoundSource, GeoStatsColumns
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from geolake_nb.core.collation import Collation
+    from geolake_nb.core.types import DataType
+
+__all__ = ["FileStats", "read_stats"]
+
+_MIN, _MAX, _NULLS = "minValues", "maxValues", "nullCount"
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileStats:
+    """The statistics of all files, in their order; columns are named as in the statistics (physical names)."""
+
+    raw: pa.ChunkedArray
+    """The `stats` of each file as the log has it, byte for byte; null where it has none."""
+    parsed: pa.ChunkedArray | None
+    """What a checkpoint has as structs; used where `raw` is null."""
+    records: pa.Array
+    """Rows in the data file, deleted ones included."""
+    deleted: pa.Array
+    """Rows that a deletion vector takes away."""
+    wide: pa.Array
+    """Where the statistics may still count deleted rows."""
+    geo: Mapping[_Path, GeoStatsColumns]
+    """Of each geo column that was asked for."""
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @property
+    def rows(self) -> pa.Array:
+        """Live rows; null where they are not known."""
+        live = pc.subtract(self.records, self.deleted)
+        return pc.if_else(pc.greater_equal(live, 0), live, pa.scalar(None, pa.int64()))
+
+    def scalar(self, path: _Path, type_: DataType) -> ScalarColumn:
+        """Bounds and null counts of one column of that type."""
+        kind = arrow_type(type_)
+        stored = None if kind is None else json_type(kind)
+        wanted: list[Leaf] = [((_NULLS, *path), pa.int64())]
+        if stored is not None:
+            wanted += [((_MIN, *path), stored), ((_MAX, *path), stored)]
+        found = self._leaves(wanted)
+        nulls = self._null_counts(found[0][0], found[0][1])
+        if kind is None or stored is None:
+            nothing = pa.nulls(len(self), pa.binary())
+            return ScalarColumn(nothing, nothing, nulls, self._counted_rows)
+        low, high = (_merged(from_json(json, kind), struct, kind) for json, struct in found[1:])
+        # A string may be cut without a mark, and then a longer one with the same start can be in the file.
+        text = bool(pa.types.is_string(kind))
+        return ScalarColumn(low, widened_maximum(high), nulls, self._counted_rows, truncated=text)
+
+    def object(self, row: int) -> Mapping[str, Any] | None:
+        """The statistics of one file as a JSON object; `None` if it has none that can be read."""
+        text = self.raw[row].as_py()
+        if text is None and self.parsed is not None:
+            value: Mapping[str, Any] | None = self.parsed[row].as_py()
+            return value
+        return load_stats(text)
+
+    def collations(self) -> tuple[Collation, ...]:
+        """The collations, with their versions, for which any file has statistics."""
+        found: dict[Collation, None] = {}
+        for row in self._collated_rows():
+            found |= dict.fromkeys(collations_in_stats(self.object(row) or {}))
+        return tuple(found)
+
+    def collated(self, path: _Path, collation: Collation, *, prefix_length: int | None = None) -> ScalarColumn:
+        """Bounds of a string column under one collation and version, null where a file has none to use.
+
+        `prefix_length` is the length at which the writers cut strings, as in `range_for_filter`.
+        """
+        low: list[str | None] = [None] * len(self)
+        high: list[str | None] = [None] * len(self)
+        for row in self._collated_rows():
+            stats = self.object(row) or {}
+            found = range_for_filter(stats, path, collation, collators=(collation,), prefix_length=prefix_length)
+            usable = found.range
+            if usable is not None:
+                low[row], high[row] = usable.low, usable.high
+        (nulls, parsed), *_ = self._leaves([((_NULLS, *path), pa.int64())])
+        counts = self._null_counts(nulls, parsed)
+        return ScalarColumn(pa.array(low, pa.string()), pa.array(high, pa.string()), counts, self._counted_rows)
+
+    @property
+    def _counted_rows(self) -> pa.Array:
+        """The rows that null counts are out of."""
+        return pc.if_else(self.wide, self.records, self.rows)
+
+    def _collated_rows(self) -> list[int]:
+        marked = pc.fill_null(pc.match_substring(self.raw, "statsWithCollation"), False)
+        return [int(row) for row in np.flatnonzero(marked.to_numpy())]
+
+    def _leaves(self, wanted: Sequence[Leaf]) -> list[tuple[pa.Array, pa.Array | None]]:
+        """Each leaf as JSON has it and, where there are structs, as these have it."""
+        return [
+            (column, _struct_leaf(self.parsed, path))
+            for column, (path, _) in zip(read_leaves(self.raw, wanted), wanted, strict=True)
+        ]
+
+    def _null_counts(self, json: pa.Array, struct: pa.Array | None) -> pa.Array:
+        return _sound_null_counts(_merged(json, struct, pa.int64()), self.records, self.wide)
+
+
+def read_stats(
+    raw: pa.ChunkedArray, parsed: pa.ChunkedArray | None, deleted: pa.Array, geo: Sequence[_Path]
+) -> FileStats:
+    """Read row counts, and the boxes and null counts of these geo columns, in one pass.
+
+    >>> text = '{"numRecords":2,"minValues":{"g":"POINT(0 1)"},"maxValues":{"g":"POINT(2 3)"},"nullCount":{"g":1}}'
+    >>> stats = read_stats(pa.chunked_array([[text, None]]), None, pa.array([0, 0]), [("g",)])
+    >>> stats.rows.to_pylist(), stats.geo["g",].sides["ymax"].to_pylist(), stats.geo["g",].null_count.to_pylist()
+    ([2, None], [3.0, None], [1, None])
+    """
+    leaves: list[Leaf] = [(("numRecords",), pa.int64()), (("tightBounds",), pa.bool_())]
+    for path in geo:
+        leaves += [((_MIN, *path), pa.string()), ((_MAX, *path), pa.string()), ((_NULLS, *path), pa.int64())]
+    json = read_leaves(raw, leaves)
+    columns = [
+        _merged(column, _struct_leaf(parsed, path), type_) for column, (path, type_) in zip(json, leaves, strict=True)
+    ]
+    records, tight = columns[0], columns[1]
+    records = pc.if_else(pc.greater_equal(records, 0), records, pa.scalar(None, pa.int64()))
+    # Tight is what Delta assumes where nothing is said. With a deletion vector it has to be said to be believed.
+    said = pc.fill_null(tight, False)
+    wide = pc.if_else(pc.not_equal(deleted, 0), pc.invert(said), pc.invert(pc.fill_null(tight, True)))
+    wide = pc.fill_null(wide, True)
+    unread = _unreadable(raw, records)
+    boxes: dict[_Path, GeoStatsColumns] = {}
+    for place, path in enumerate(geo):
+        low, high, nulls = columns[2 + 3 * place : 5 + 3 * place]
+        points = point_boxes(low, high)
+        boxes[path] = GeoStatsColumns(
+            points.sides,
+            null_count=_sound_null_counts(nulls, records, wide),
+            source=BoundSource.LOG,
+            problem=points.problem if unread is None else pc.coalesce(points.problem, unread),
+        )
+    return FileStats(raw, parsed, records, deleted, wide, boxes)
+
+
+def _sound_null_counts(nulls: pa.Array, records: pa.Array, wide: pa.Array) -> pa.Array:
+    # Delta, Per-file statistics: without tight bounds only a count of 0 or of all rows says anything.
+    telling = pc.or_kleene(pc.equal(nulls, 0), pc.equal(nulls, records))
+    usable = pc.and_kleene(pc.greater_equal(nulls, 0), pc.or_kleene(pc.invert(wide), telling))
+    return pc.if_else(pc.fill_null(usable, False), nulls, pa.scalar(None, pa.int64()))
+
+
+def _merged(json: pa.Array, struct: pa.Array | None, kind: pa.DataType) -> pa.Array:
+    return json if struct is None else pc.coalesce(json, from_struct(struct, kind))
+
+
+def _struct_leaf(parsed: pa.ChunkedArray | None, path: Sequence[str]) -> pa.Array | None:
+    if parsed is None:
+        return None
+    column = parsed
+    for name in path:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            return None
+        column = pc.struct_field(column, name)
+    return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
+
+
+def _unreadable(raw: pa.ChunkedArray, records: pa.Array) -> pa.Array | None:
+    """What to say of texts that are no statistics at all; nothing if there is no such text."""
+    suspect = pc.and_(pc.is_valid(raw), pc.is_null(records)).to_numpy()
+    rows = [row for row in np.flatnonzero(suspect).tolist() if load_stats(raw[row].as_py()) is None]
+    if not rows:
+        return None
+    marks = np.zeros(len(raw), np.bool_)
+    marks[rows] = True
+    return pc.if_else(pa.array(marks), "the statistics are no JSON object", pa.scalar(None, pa.string()))

@@ -1,0 +1,149 @@
+"""Who made which version when: the commits that are still in the log."""
+
+from __future__ import annotations
+
+import datetime as dt
+from bisect import bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from geolake_nb.errors import MissingFileError, VersionError
+from geolake_nb.formats.delta.log_segment import list_log
+from geolake_nb.formats.snapshot import VersionInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.formats.delta.log_segment import LogListing
+    from geolake_nb.formats.storage import Entry, Storage
+
+__all__ = ["commit_time", "delta_history", "version_at"]
+
+_FIRST_READ = 64 * 1024
+_WORKERS = 32
+_MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def delta_history(storage: Storage) -> list[VersionInfo]:
+    """The versions whose commits are still there, newest first."""
+    listing = list_log(storage)
+    entries = sorted(listing.commits.items())
+    with ThreadPoolExecutor(min(_WORKERS, max(1, len(entries)))) as pool:
+        infos = list(pool.map(lambda one: _read_info(storage, one[1]), entries))
+    history: list[VersionInfo] = []
+    before: dt.datetime | None = None
+    for (version, entry), info in zip(entries, infos, strict=True):
+        before = commit_time(info, entry, before=before)
+        operation = info.get("operation")
+        history.append(
+            VersionInfo(
+                version,
+                before,
+                operation if isinstance(operation, str) else None,
+                parent=version - 1 if version else None,
+                details=info,
+            )
+        )
+    return history[::-1]
+
+
+def commit_time(
+    info: Mapping[str, Any] | None, entry: Entry | None, *, before: dt.datetime | None = None
+) -> dt.datetime | None:
+    """The time of a commit: its own if it holds one, else that of its file, which has to lie after the one `before`.
+
+    >>> commit_time({"inCommitTimestamp": 0, "timestamp": 5}, None)
+    datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    >>> commit_time(None, None) is None
+    True
+    """
+    # Delta, In-commit timestamps: the time of a version; without them it is the time of the file, made to rise.
+    own = _instant((info or {}).get("inCommitTimestamp"))
+    if own is not None:
+        return own
+    time = None if entry is None else entry.modified
+    if time is None:
+        time = _instant((info or {}).get("timestamp"))
+    if time is not None and before is not None and time <= before:
+        return before + _MILLISECOND
+    return time
+
+
+def version_at(storage: Storage, listing: LogListing, moment: dt.datetime) -> int:
+    """The newest version that is not younger than the moment; without a zone the moment is meant in UTC."""
+    wanted = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
+    versions = [version for version in sorted(listing.commits) if version >= listing.earliest]
+    if not versions:
+        what = "no commit is left that tells when a version was made"
+        raise VersionError(
+            what, where=listing.location, remedy=f"open it by version: {listing.earliest} to {listing.latest}"
+        )
+    files = _rising({version: listing.commits[version].modified for version in versions})
+
+    @cache
+    def time_of(version: int) -> dt.datetime:
+        info = _read_info(storage, listing.commits[version])
+        found = commit_time(
+            info, None if files[version] is None else listing.commits[version]._replace(modified=files[version])
+        )
+        return dt.datetime.min.replace(tzinfo=dt.UTC) if found is None else found
+
+    # Commit times rise with the version, so that a few commits are read and not all.
+    place = bisect_right(versions, wanted, key=time_of)
+    if place == 0:
+        raise VersionError(
+            f"there was no version yet at {wanted.isoformat()}",
+            where=listing.location,
+            remedy=f"the oldest that is left is version {versions[0]} of {time_of(versions[0]).isoformat()}",
+        )
+    return versions[place - 1]
+
+
+def _rising(times: Mapping[int, dt.datetime | None]) -> dict[int, dt.datetime | None]:
+    """The times of files, each made later than the one before, as Delta does with those of a copied table."""
+    risen: dict[int, dt.datetime | None] = {}
+    before: dt.datetime | None = None
+    for version, time in times.items():
+        late = time is not None and before is not None and time <= before
+        before = risen[version] = before + _MILLISECOND if late and before is not None else time
+    return risen
+
+
+def _read_info(storage: Storage, entry: Entry) -> Mapping[str, Any]:
+    """The `commitInfo` of a commit; it stands in front, so that the many file actions after it stay unread."""
+    try:
+        head = storage.read_range(entry.path, 0, _FIRST_READ)
+        whole = entry.bytes <= len(head)
+        lines = head.split(b"\n")
+        found = _info_in(lines if whole else lines[:-1])
+        if found is None and not whole:
+            found = _info_in(storage.read(entry.path).split(b"\n"))
+    except MissingFileError:
+        return {}
+    return found or {}
+
+
+def _info_in(lines: list[bytes]) -> Mapping[str, Any] | None:
+    for line in lines:
+        if b'"commitInfo"' not in line:
+            continue
+        try:
+            action = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(action, dict) and isinstance(action.get("commitInfo"), dict):
+            info: Mapping[str, Any] = action["commitInfo"]
+            return info
+    return None
+
+
+def _instant(millis: Any) -> dt.datetime | None:
+    if not isinstance(millis, int) or isinstance(millis, bool):
+        return None
+    try:
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=millis)
+    except OverflowError:
+        return None

@@ -1,0 +1,142 @@
+"""What a version holds once its log is reconciled: live files, metadata, protocol, transactions, domains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.formats.delta.checkpoint_reading import open_checkpoint, read_checkpoint_files
+from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, scan_commit
+from geolake_nb.formats.delta.file_actions import empty_files, file_keys, keep_rows
+from geolake_nb.formats.delta.log_segment import LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from geolake_nb.formats.delta.log_segment import LogSegment
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["LogState", "SmallActions", "live_files", "replay"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SmallActions:
+    """The newest of every action that is not about files."""
+
+    protocol: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
+    transactions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The newest `txn` of each application."""
+    domains: Mapping[str, str] = field(default_factory=dict)
+    """The configuration of each domain that was not removed."""
+
+    @classmethod
+    def reconciled(cls, actions: Iterable[Mapping[str, Any]]) -> SmallActions:
+        """What is left of these actions, oldest first.
+
+        >>> SmallActions.reconciled([{"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}]).domains
+        {}
+        """
+        protocol = metadata = None
+        transactions: dict[str, Mapping[str, Any]] = {}
+        domains: dict[str, str] = {}
+        for action in actions:
+            for name, value in action.items():
+                if not isinstance(value, dict):
+                    continue
+                if name == "protocol":
+                    protocol = value
+                elif name == "metaData":
+                    metadata = value
+                elif name == "txn" and isinstance(value.get("appId"), str):
+                    transactions[value["appId"]] = value
+                elif name == "domainMetadata" and isinstance(value.get("domain"), str):
+                    domains.pop(value["domain"], None)
+                    if not value.get("removed"):
+                        domains[value["domain"]] = str(value.get("configuration") or "")
+        return cls(protocol, metadata, transactions, domains)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogState:
+    """A version as its log tells it."""
+
+    small: SmallActions
+    files: pa.Table
+    """Live files: the columns of `file_schema`, and `stats_parsed` where a checkpoint has nothing else."""
+    commit_info: Mapping[str, Any] | None
+    """The `commitInfo` of the version's own commit."""
+
+
+def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallActions], Sequence[str]]) -> LogState:
+    """Read and reconcile the files of a segment; `partitions` gives the partition columns as the log names them."""
+    deltas = _read_deltas(storage, segment)
+    base = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
+    actions = [*(base.actions if base else ()), *(action for delta in deltas for action in delta.actions)]
+    small = SmallActions.reconciled(actions)
+    if small.protocol is None or small.metadata is None:
+        lost = "protocol" if small.protocol is None else "metaData"
+        raise CorruptTableError(
+            f"the log has no {lost} action up to version {segment.version}", where=f"{storage.location}/{LOG}"
+        )
+    names = partitions(small)
+    old = empty_files(names) if base is None else read_checkpoint_files(storage, base, names)
+    files = live_files(old, file_actions(deltas, names))
+    return LogState(small, files, _commit_info(storage, segment, deltas))
+
+
+def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
+    """The files of a checkpoint after these adds and removes, which come in order; the newest action of a file wins.
+
+    >>> from geolake_nb.formats.delta.file_actions import actions_table, add_row
+    >>> files = actions_table([add_row({"path": name}, [], "") for name in "abba"], [], "")
+    >>> actions = files.append_column("added", pa.array([True, True, False, True]))
+    >>> live_files(files.slice(0, 2), actions)["path"].to_pylist()
+    ['a']
+    """
+    if not actions.num_rows:
+        return old
+    keys = file_keys(actions).combine_chunks()
+    encoded = (keys.chunk(0) if isinstance(keys, pa.ChunkedArray) else keys).dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    last = np.empty(len(encoded.dictionary), np.int64)
+    last[codes] = np.arange(len(codes))  # of equal indices the last one is assigned
+    alive = np.zeros(len(codes), np.bool_)
+    alive[last] = True
+    alive &= actions["added"].to_numpy()
+    new = actions.drop_columns(["added"])
+    if not alive.all():
+        new = keep_rows(new, pa.chunked_array([pa.array(alive)]))
+    if not old.num_rows:
+        return new
+    touched = pc.is_in(file_keys(old), value_set=encoded.dictionary)
+    return pa.concat_tables([keep_rows(old, pc.invert(touched)), new], promote_options="default")
+
+
+def _read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
+    try:
+        blobs = list(storage.read_many(segment.deltas))
+    except MissingFileError as problem:
+        raise CorruptTableError(
+            "a commit vanished while the log was read", where=problem.where, remedy="open it again"
+        ) from None
+    return [
+        scan_commit(f"{storage.location}/{path}", blob or b"") for path, blob in zip(segment.deltas, blobs, strict=True)
+    ]
+
+
+def _commit_info(storage: Storage, segment: LogSegment, deltas: Sequence[CommitFile]) -> Mapping[str, Any] | None:
+    if segment.commit is None:
+        return None
+    if segment.deltas and segment.deltas[-1] == segment.commit:
+        actions = deltas[-1].actions
+    else:  # the commit is inside the checkpoint or a compacted log, which keep no commitInfo
+        blob = next(iter(storage.read_many([segment.commit], missing_ok=True)))
+        actions = () if blob is None else scan_commit(f"{storage.location}/{segment.commit}", blob).actions
+    infos = [action["commitInfo"] for action in actions if isinstance(action.get("commitInfo"), dict)]
+    return infos[0] if infos else None

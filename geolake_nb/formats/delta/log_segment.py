@@ -1,0 +1,273 @@
+"""Which files of the log make a version: commits, compacted logs and the checkpoint to start from."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from geolake_nb.errors import CorruptTableError, MissingFileError, NotATableError, StorageError, VersionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from geolake_nb.formats.storage import Entry, Storage
+
+__all__ = ["LOG", "Checkpoint", "CheckpointHint", "CompactedLog", "LogListing", "LogSegment", "list_log"]
+
+LOG = "_delta_log"
+_HINT = f"{LOG}/_last_checkpoint"
+_COMMIT = re.compile(r"([0-9]{20})\.json")
+_COMPACTED = re.compile(r"([0-9]{20})\.([0-9]{20})\.compacted\.json")
+_CLASSIC = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+_PART = re.compile(r"([0-9]{20})\.checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
+_UUID_NAMED = re.compile(
+    r"([0-9]{20})\.checkpoint\.[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.(?:json|parquet)"
+)
+_MAX_PROBES = 100_000
+
+
+class CheckpointHint(enum.Enum):
+    """What `_last_checkpoint` says, against the checkpoints that are there."""
+
+    RIGHT = "right"
+    """It names the newest complete checkpoint."""
+    STALE = "stale"
+    """It names an older one."""
+    MISSING = "missing"
+    """There is no such file."""
+    CORRUPT = "corrupt"
+    """It is no JSON object with a version."""
+    WRONG = "wrong"
+    """It names a checkpoint that is not there or lacks parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    version: int
+    paths: tuple[str, ...]
+    """One file, or the parts in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedLog:
+    """One file with the reconciled actions of several commits."""
+
+    first: int
+    last: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """The files that make a version, oldest first."""
+
+    version: int
+    checkpoint: Checkpoint | None
+    deltas: tuple[str, ...]
+    """Commits and compacted logs after the checkpoint, in order."""
+    commit: str | None
+    """The commit of the version itself, for who made it and when; it may have been cleaned up."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """What is in the log of a table."""
+
+    location: str
+    commits: Mapping[int, Entry] = field(default_factory=dict, hash=False)
+    compacted: tuple[CompactedLog, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """The complete ones, oldest first, at most one a version."""
+    incomplete: Mapping[int, str] = field(default_factory=dict, hash=False)
+    """What is missing of checkpoints that lack parts, by version."""
+    hint: CheckpointHint = CheckpointHint.MISSING
+
+    @property
+    def latest(self) -> int:
+        """The newest version."""
+        checkpoint = self.checkpoints[-1].version if self.checkpoints else -1
+        compacted = max((one.last for one in self.compacted), default=-1)
+        return max(max(self.commits, default=-1), checkpoint, compacted)
+
+    @property
+    def earliest(self) -> int:
+        """The oldest version that can still be made."""
+        starts = [one.version for one in self.checkpoints]
+        if 0 in self.commits or any(one.first == 0 for one in self.compacted):
+            starts.append(0)
+        return min(starts, default=0)
+
+    def segment(self, version: int | None = None) -> LogSegment:
+        """The files that make this version, or the newest.
+
+        >>> LogListing("t", checkpoints=(Checkpoint(7, ("7.parquet",)),)).segment(9)
+        Traceback (most recent call last):
+        geolake_nb.errors.VersionError: t: there is no version 9; the versions are 7 to 7
+        """
+        wanted = self.latest if version is None else version
+        if not 0 <= wanted <= self.latest:
+            remedy = f"the versions are {self.earliest} to {self.latest}"
+            raise VersionError(f"there is no version {wanted}", where=self.location, remedy=remedy)
+        checkpoint = next((one for one in reversed(self.checkpoints) if one.version <= wanted), None)
+        start = 0 if checkpoint is None else checkpoint.version + 1
+        deltas = self._deltas(start, wanted)
+        commit = self.commits.get(wanted)
+        return LogSegment(wanted, checkpoint, tuple(deltas), None if commit is None else commit.path)
+
+    def _deltas(self, start: int, end: int) -> list[str]:
+        longest: dict[int, CompactedLog] = {}
+        for one in self.compacted:
+            if one.last <= end and (one.first not in longest or one.last > longest[one.first].last):
+                longest[one.first] = one
+        deltas: list[str] = []
+        version = start
+        while version <= end:
+            if version in longest:
+                deltas.append(longest[version].path)
+                version = longest[version].last + 1
+            elif version in self.commits:
+                deltas.append(self.commits[version].path)
+                version += 1
+            else:
+                self._refuse_gap(version, start, end)
+        return deltas
+
+    def _refuse_gap(self, version: int, start: int, end: int) -> None:
+        after = min((one for one in self.commits if one > version), default=end + 1)
+        lost = f"version {version} is" if after == version + 1 else f"versions {version} to {after - 1} are"
+        parts = [f"the checkpoint of version {at} lacks {what}" for at, what in self.incomplete.items() if at <= end]
+        told = f" and {parts[-1]}" if parts else ""
+        if version == start == 0 and end < self.earliest:
+            remedy = f"open version {self.earliest} or a later one"
+            raise VersionError(f"version {end} was cleaned up", where=self.location, remedy=remedy)
+        raise CorruptTableError(
+            f"the log has a gap: {lost} missing{told}",
+            where=f"{self.location}/{LOG}",
+            remedy="restore the missing files" if version == 0 else f"open version {version - 1}, or restore them",
+        )
+
+
+def list_log(storage: Storage) -> LogListing:
+    """What is in the log below the root; on a server that lists no folders, what `_last_checkpoint` leads to.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> list_log(Storage.at(tempfile.mkdtemp()))
+    Traceback (most recent call last):
+    geolake_nb.errors.NotATableError: /...: there is no Delta log
+    """
+    hint = _read_hint(storage)
+    try:
+        entries = storage.list(LOG)
+    except MissingFileError:
+        entries = []
+    except StorageError:
+        if not storage.location.startswith(("http:", "https:")):
+            raise
+        entries = _probe(storage, hint)
+    listing = _sorted_out(storage.location, entries)
+    if listing.latest < 0:
+        if listing.incomplete:
+            what = "; ".join(f"the checkpoint of version {at} lacks {what}" for at, what in listing.incomplete.items())
+            raise CorruptTableError(what, where=f"{storage.location}/{LOG}")
+        raise NotATableError("there is no Delta log", where=storage.location)
+    return LogListing(
+        listing.location,
+        listing.commits,
+        listing.compacted,
+        listing.checkpoints,
+        listing.incomplete,
+        _judged(hint, listing),
+    )
+
+
+def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
+    commits: dict[int, Entry] = {}
+    compacted: list[CompactedLog] = []
+    # Delta prefers a UUID-named checkpoint to a multi-part one, and that to a classic one.
+    ranked: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
+    parts: dict[tuple[int, int], dict[int, str]] = {}
+    for entry in entries:
+        name = entry.path.rpartition("/")[2]
+        if match := _COMMIT.fullmatch(name):
+            commits[int(match[1])] = entry
+        elif match := _COMPACTED.fullmatch(name):
+            if int(match[1]) <= int(match[2]):
+                compacted.append(CompactedLog(int(match[1]), int(match[2]), entry.path))
+        elif match := _CLASSIC.fullmatch(name):
+            ranked.setdefault(int(match[1]), []).append((0, (entry.path,)))
+        elif match := _UUID_NAMED.fullmatch(name):
+            ranked.setdefault(int(match[1]), []).append((2, (entry.path,)))
+        elif match := _PART.fullmatch(name):
+            parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = entry.path
+    incomplete: dict[int, str] = {}
+    for (version, count), found in sorted(parts.items()):
+        lost = [part for part in range(1, count + 1) if part not in found] if count <= _MAX_PROBES else [count]
+        if lost:
+            shown = ", ".join(map(str, lost[:10])) + (", ..." if len(lost) > 10 else "")
+            incomplete[version] = f"part{'s' if len(lost) > 1 else ''} {shown} of {count}"
+        else:
+            paths = tuple(found[part] for part in range(1, count + 1))
+            ranked.setdefault(version, []).append((1, paths))
+    checkpoints = tuple(Checkpoint(version, max(found)[1]) for version, found in sorted(ranked.items()))
+    incomplete = {version: what for version, what in incomplete.items() if version not in ranked}
+    return LogListing(location, commits, tuple(compacted), checkpoints, incomplete)
+
+
+def _read_hint(storage: Storage) -> Mapping[str, Any] | CheckpointHint | None:
+    try:
+        data = storage.read(_HINT)
+    except MissingFileError:
+        return None
+    try:
+        hint = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return CheckpointHint.CORRUPT
+    if not isinstance(hint, dict) or type(hint.get("version")) is not int:
+        return CheckpointHint.CORRUPT
+    return hint
+
+
+def _judged(hint: Mapping[str, Any] | CheckpointHint | None, listing: LogListing) -> CheckpointHint:
+    if hint is None:
+        return CheckpointHint.MISSING
+    if isinstance(hint, CheckpointHint):
+        return hint
+    versions = [one.version for one in listing.checkpoints]
+    if hint["version"] not in versions:
+        return CheckpointHint.WRONG
+    return CheckpointHint.RIGHT if hint["version"] == versions[-1] else CheckpointHint.STALE
+
+
+def _probe(storage: Storage, hint: Mapping[str, Any] | CheckpointHint | None) -> list[Entry]:
+    """The log by its file names where nothing can be listed: the checkpoint of the hint, then commit by commit."""
+    from geolake_nb.formats.storage import Entry
+
+    def entry(name: str) -> Entry | None:
+        path = f"{LOG}/{name}"
+        return Entry(path, storage.size(path), None) if storage.exists(path) else None
+
+    found: list[Entry | None] = []
+    version = 0
+    if hint is not None and not isinstance(hint, CheckpointHint):
+        version = hint["version"]
+        v2 = hint.get("v2Checkpoint")
+        parts = hint.get("parts")
+        if isinstance(v2, dict) and isinstance(v2.get("path"), str):
+            names = [v2["path"].rpartition("/")[2]]
+        elif type(parts) is int and 0 < parts <= _MAX_PROBES:
+            names = [f"{version:020}.checkpoint.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
+        else:
+            names = [f"{version:020}.checkpoint.parquet"]
+        found = [*map(entry, names), entry(f"{version:020}.json")]
+        version += 1
+    while len(found) < _MAX_PROBES and (commit := entry(f"{version:020}.json")) is not None:
+        found.append(commit)
+        version += 1
+    return [one for one in found if one is not None]

@@ -1,0 +1,215 @@
+"""A Delta table at one version as the snapshot that all formats share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema, join_path
+from geolake_nb.core.schema_delta import from_delta_schema
+from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StructType
+from geolake_nb.errors import CorruptTableError, MissingFileError, NotATableError, SchemaError, VersionError
+from geolake_nb.formats.delta.deletion_vectors import vector_counts
+from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails, DeltaMetadata
+from geolake_nb.formats.delta.features import read_protocol, refuse_unreadable
+from geolake_nb.formats.delta.file_actions import PARTITION
+from geolake_nb.formats.delta.file_stats import FileStats, read_stats
+from geolake_nb.formats.delta.history import commit_time, version_at
+from geolake_nb.formats.delta.log_replay import LogState, SmallActions, replay
+from geolake_nb.formats.delta.log_segment import list_log
+from geolake_nb.formats.delta.partition_values import partition_scalars, typed_partition
+from geolake_nb.formats.delta.stats_coverage import indexed_columns
+from geolake_nb.formats.file_table import FileTable
+from geolake_nb.formats.snapshot import Snapshot, TableFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from geolake_nb.core.predicate import ColumnPath
+    from geolake_nb.core.scalar_column import ScalarColumn
+    from geolake_nb.core.types import Field
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["is_delta", "open_delta"]
+
+
+def is_delta(storage: Storage) -> bool:
+    """Whether a Delta log is at the root; one that is broken counts too.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> is_delta(Storage.at(tempfile.mkdtemp()))
+    False
+    """
+    try:
+        list_log(storage)
+    except CorruptTableError:
+        return True
+    except (MissingFileError, NotATableError):
+        return False
+    return True
+
+
+def open_delta(
+    storage: Storage,
+    *,
+    version: int | None = None,
+    timestamp: datetime | None = None,
+    allow_unknown_features: bool = False,
+) -> Snapshot:
+    """The newest version, the one of that number, or the one that was newest at that time.
+
+    A table with a reader feature that is not known is refused unless `allow_unknown_features`.
+    """
+    if version is not None and timestamp is not None:
+        raise VersionError("version and timestamp are both given", where=storage.location, remedy="give one of them")
+    listing = list_log(storage)
+    if timestamp is not None:
+        version = version_at(storage, listing, timestamp)
+    segment = listing.segment(version)
+    where = f"{storage.location}, version {segment.version}"
+    read: list[tuple[DeltaMetadata, Schema, ColumnMapping]] = []
+
+    def partitions(small: SmallActions) -> list[str]:
+        # What the table asks of readers comes first: a feature may change how everything after is read.
+        protocol = read_protocol(small.protocol or {}, where=where)
+        if not allow_unknown_features:
+            refuse_unreadable(protocol, where=where)
+        metadata = DeltaMetadata.of(small.metadata or {}, where=where)
+        schema = _schema(metadata, where)
+        mapping = ColumnMapping.of(metadata.configuration)
+        read.append((metadata, schema, mapping))
+        return [_partition_name(mapping, schema, name, where) for name in metadata.partition_columns]
+
+    state = replay(storage, segment, partitions)
+    metadata, schema, mapping = read[0]
+    geo = {path: mapping.physical(schema, path) for path in _geo_paths(schema)}
+    deleted = vector_counts(_one(state.files["deletionVector"]))
+    parsed = state.files["stats_parsed"] if "stats_parsed" in state.files.column_names else None
+    stats = read_stats(state.files["stats"], parsed, deleted, list(geo.values()))
+    protocol = read_protocol(state.small.protocol or {}, where=where)
+    tracks_rows = any(one.name == "rowTracking" for one in protocol.features)
+    texts, values = _partitions(state, metadata, schema, mapping, where)
+    details = DeltaDetails(
+        metadata=metadata,
+        protocol=state.small.protocol or {},
+        column_mapping=mapping,
+        domains=state.small.domains,
+        transactions=state.small.transactions,
+        commit_info=state.commit_info,
+        segment=segment,
+        checkpoint_hint=listing.hint,
+        stats=stats,
+        deletion_vectors=state.files["deletionVector"],
+        indexed=indexed_columns(schema, metadata.configuration, metadata.partition_columns),
+    )
+    return Snapshot(
+        format=TableFormat.DELTA,
+        location=storage.location,
+        version=segment.version,
+        timestamp=commit_time(state.commit_info, listing.commits.get(segment.version)),
+        schema=schema,
+        protocol=protocol,
+        files=FileTable.of(
+            path=state.files["path"],
+            bytes=state.files["size"],
+            rows=stats.rows,
+            deleted_rows=deleted,
+            partitions=values,
+            extra=_extra(state, tracks_rows=tracks_rows),
+            geo={join_path(path): stats.geo[physical] for path, physical in geo.items()},
+        ),
+        properties=metadata.configuration,
+        partition_columns=metadata.partition_columns,
+        details=details,
+        scalars=_scalars(schema, mapping, stats, texts, values),
+    )
+
+
+def _schema(metadata: DeltaMetadata, where: str) -> Schema:
+    try:
+        return from_delta_schema(metadata.schema_string, properties=metadata.configuration)
+    except SchemaError as problem:
+        raise CorruptTableError(f"the schema cannot be read: {problem}", where=where) from None
+
+
+def _geo_paths(schema: Schema) -> list[ColumnPath]:
+    geo = (GeometryType, GeographyType, RasterType)
+    return [path for path, field in schema.walk_parts() if isinstance(field.type, geo)]
+
+
+def _partition_name(mapping: ColumnMapping, schema: Schema, name: str, where: str) -> str:
+    try:
+        return mapping.physical(schema, (name,))[0]
+    except SchemaError:
+        raise CorruptTableError(f"the partition column {name!r} is not in the schema", where=where) from None
+
+
+def _partitions(
+    state: LogState, metadata: DeltaMetadata, schema: Schema, mapping: ColumnMapping, where: str
+) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """The values of the partition columns by logical name, as texts and by their types."""
+    types = {field.name: field.type for field in schema.fields}
+    texts: dict[str, pa.Array] = {}
+    values: dict[str, pa.Array] = {}
+    for name in metadata.partition_columns:
+        if name not in types:
+            raise CorruptTableError(f"the partition column {name!r} is not in the schema", where=where)
+        physical = _partition_name(mapping, schema, name, where)
+        texts[name] = _one(state.files[f"{PARTITION}{physical}"])
+        values[name] = typed_partition(texts[name], types[name], where=f"{where}, partition column {name!r}")
+    return texts, values
+
+
+def _extra(state: LogState, *, tracks_rows: bool) -> dict[str, pa.Array]:
+    extra = {"modified": state.files["modificationTime"].cast(pa.timestamp("ms", "UTC"))}
+    if tracks_rows:
+        extra["base_row_id"] = state.files["baseRowId"]
+        extra["default_row_commit_version"] = state.files["defaultRowCommitVersion"]
+    return extra
+
+
+def _scalars(
+    schema: Schema,
+    mapping: ColumnMapping,
+    stats: FileStats,
+    texts: dict[str, pa.Array],
+    values: dict[str, pa.Array],
+) -> Callable[[ColumnPath], ScalarColumn | None]:
+    known: dict[ColumnPath, ScalarColumn | None] = {}
+
+    def scalars(path: ColumnPath) -> ScalarColumn | None:
+        if path not in known:
+            known[path] = read(path)
+        return known[path]
+
+    def read(path: ColumnPath) -> ScalarColumn | None:
+        if len(path) == 1 and path[0] in values:
+            return partition_scalars(texts[path[0]], values[path[0]], stats.records)
+        field = _plain_field(schema, path)
+        return None if field is None else stats.scalar(mapping.physical(schema, path), field.type)
+
+    return scalars
+
+
+def _plain_field(schema: Schema, path: ColumnPath) -> Field | None:
+    """The field of a column that is in no list or map, and is no struct itself."""
+    fields = schema.fields
+    for depth, name in enumerate(path):
+        field = next((one for one in fields if one.name == name), None)
+        if field is None:
+            return None
+        if depth == len(path) - 1:
+            return None if isinstance(field.type, StructType) else field
+        if not isinstance(field.type, StructType):
+            return None
+        fields = field.type.fields
+    return None
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

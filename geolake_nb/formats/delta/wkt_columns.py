@@ -1,0 +1,183 @@
+"""Delta's WKT points as columns of sides, by the rules of `from_delta_wkt` for each pair."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.bound_codec import from_delta_wkt
+from geolake_nb.errors import BoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["SIDES", "PointBoxes", "point_boxes"]
+
+_Rows = tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
+"""Axes, rows, and the numbers of the lower and the upper ends, one row each."""
+
+SIDES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
+
+# The spellings of writers that are known, and the axes that a tag stands for; any other is read one by one.
+_SPELLINGS = {
+    "POINT(": None,
+    "POINT (": None,
+    "POINT Z(": "xyz",
+    "POINT Z (": "xyz",
+    "POINT M(": "xym",
+    "POINT M (": "xym",
+    "POINT ZM(": "xyzm",
+    "POINT ZM (": "xyzm",
+    "POINTZ(": "xyz",
+    "POINTM(": "xym",
+    "POINTZM(": "xyzm",
+}
+# One odd text sends those of its chunk that are spelled alike the slow way.
+_CHUNK = 16_384
+_UNTAGGED = {2: "xy", 3: "xyz", 4: "xyzm"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PointBoxes:
+    """The boxes between pairs of points."""
+
+    sides: Mapping[str, pa.Array]
+    """By axis; null where a pair is no box. Axes that no box has are left out."""
+    problem: pa.Array
+    """Why a pair that is there is no box."""
+
+
+def point_boxes(lows: pa.Array, highs: pa.Array) -> PointBoxes:
+    """The boxes between the texts in `minValues` and `maxValues`.
+
+    >>> boxes = point_boxes(pa.array(["POINT(0 1)", "point z ( 1 2 3 )", None, "POINT(1 2)", "POINT EMPTY"]),
+    ...     pa.array(["POINT(2 3)", "POINT Z(2 3 4)", None, None, "POINT(1 2)"]))
+    >>> boxes.sides["xmax"].to_pylist(), boxes.sides["zmax"].to_pylist()
+    ([2.0, 2.0, None, None, None], [None, 4.0, None, None, None])
+    >>> boxes.problem.to_pylist()[3:]
+    ['there is a min and no max', "the min 'POINT EMPTY' is an empty point: it bounds nothing"]
+    """
+    count = len(lows)
+    values = {side: np.full(count, np.nan) for side in SIDES}
+    has_low, has_high = (_flags(pc.is_valid(texts)) for texts in (lows, highs))
+    both = has_low & has_high
+    done = np.zeros(count, np.bool_)
+    for axes, rows, low, high in _in_columns(lows, highs, both):
+        good = _is_box(low, high)
+        done[rows[good]] = True
+        for place, axis in enumerate(axes):
+            values[f"{axis}min"][rows[good]] = low[good, place]
+            values[f"{axis}max"][rows[good]] = high[good, place]
+    problems: dict[int, str] = {}
+    for row in np.flatnonzero(both & ~done).tolist():
+        try:
+            box = from_delta_wkt(lows[row].as_py(), highs[row].as_py())
+        except BoundError as problem:
+            problems[row] = problem.what
+        else:
+            for side in SIDES:
+                number = getattr(box, side)
+                values[side][row] = np.nan if number is None else number
+    halves = {True: "there is a min and no max", False: "there is a max and no min"}
+    problems |= {row: halves[bool(has_low[row])] for row in np.flatnonzero(has_low ^ has_high).tolist()}
+    sides = {
+        side: pa.array(numbers, from_pandas=True)
+        for side, numbers in values.items()
+        if side in SIDES[:4] or not np.isnan(numbers).all()
+    }
+    return PointBoxes(sides, _texts(problems, count))
+
+
+def _in_columns(lows: pa.Array, highs: pa.Array, both: np.ndarray[Any, Any]) -> Iterator[_Rows]:
+    """Rows that are spelled alike, with their numbers."""
+    starts = range(0, len(lows), _CHUNK)
+
+    def read(start: int) -> list[_Rows]:
+        chunk = slice(start, start + _CHUNK)
+        return list(_in_chunk(lows[chunk], highs[chunk], both[chunk].copy()))
+
+    if len(starts) <= 1:
+        found = map(read, starts)
+        yield from (rows for some in found for rows in some)
+        return
+    with ThreadPoolExecutor(pa.cpu_count()) as pool:
+        for start, some in zip(starts, pool.map(read, starts), strict=True):
+            yield from ((axes, rows + start, low, high) for axes, rows, low, high in some)
+
+
+def _in_chunk(lows: pa.Array, highs: pa.Array, left: np.ndarray[Any, Any]) -> Iterator[_Rows]:
+    yield from _spelled_alike(lows, highs, left)
+    if left.any():
+        yield from _spelled_alike(_respelled(lows), _respelled(highs), left)
+
+
+def _spelled_alike(lows: pa.Array, highs: pa.Array, left: np.ndarray[Any, Any]) -> Iterator[_Rows]:
+    """The rows that a known spelling fits; those that are read are taken out of `left`."""
+    for spelling, tagged in _SPELLINGS.items():
+        if not left.any():
+            return
+        alike = left & _flags(pc.starts_with(lows, spelling)) & _flags(pc.starts_with(highs, spelling))
+        if not alike.any():
+            continue
+        rows = np.flatnonzero(alike)
+        mask = None if alike.all() else pa.array(alike)
+        low, high = (_numbers(texts if mask is None else texts.filter(mask), len(spelling)) for texts in (lows, highs))
+        if low is None or high is None or low.shape != high.shape:
+            continue
+        axes = tagged or _UNTAGGED.get(low.shape[1])
+        if axes is not None and len(axes) == low.shape[1]:
+            left[rows] = False
+            yield axes, rows, low, high
+
+
+def _respelled(texts: pa.Array) -> pa.Array:
+    """The texts in capitals, with one space between words and none beside parentheses."""
+    upper = pc.utf8_upper(pc.utf8_trim_whitespace(texts))
+    spaced = pc.replace_substring_regex(upper, r"\s+", " ")
+    opened = pc.replace_substring_regex(spaced, r" ?\( ?", "(", max_replacements=1)
+    return pc.replace_substring_regex(opened, r" \)$", ")")
+
+
+def _numbers(texts: pa.Array, start: int) -> Any:
+    """The numbers between the parentheses, one row a text, or nothing if some are not as plain as that."""
+    if not pc.all(pc.ends_with(texts, ")")).as_py():
+        return None
+    inner = pc.binary_slice(texts.cast(pa.binary()), start, -1).view(pa.string())
+    words = pc.split_pattern(inner, " ")
+    widths = pc.list_value_length(words)
+    width = widths[0].as_py()
+    if not 2 <= width <= 4 or pc.min(widths).as_py() != width or pc.max(widths).as_py() != width:
+        return None
+    try:
+        flat = pc.list_flatten(words).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    return flat.to_numpy().reshape(-1, width)
+
+
+def _is_box(low: Any, high: Any) -> Any:
+    """Where the ends are finite and in order; everything else is judged one by one."""
+    finite = np.isfinite(low).all(axis=1) & np.isfinite(high).all(axis=1)
+    ordered = (low <= high).all(axis=1)
+    # xmin > xmax in degrees is read as a box across the antimeridian.
+    degrees = (np.abs(low[:, 0]) <= 180.0) & (np.abs(high[:, 0]) <= 180.0)
+    wrapped = degrees & (low[:, 1:] <= high[:, 1:]).all(axis=1)
+    return finite & (ordered | wrapped)
+
+
+def _flags(array: pa.Array) -> Any:
+    return pc.fill_null(array, False).to_numpy(zero_copy_only=False)
+
+
+def _texts(found: Mapping[int, str], count: int) -> pa.Array:
+    if not found:
+        return pa.nulls(count, pa.string())
+    rows = sorted(found)
+    places = np.full(count, -1, np.int64)
+    places[rows] = np.arange(len(rows))
+    return pa.array([found[row] for row in rows]).take(pa.array(places, mask=places < 0))

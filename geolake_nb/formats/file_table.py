@@ -1,0 +1,157 @@
+"""The live files of a snapshot as one Arrow table: columns, not objects, so that a million files stay cheap."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.box_column import BoxColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+
+__all__ = ["AXES", "BoundSource", "FileTable", "GeoStatsColumns"]
+
+AXES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
+
+
+class BoundSource(enum.Enum):
+    """Where the bound of a column in a file comes from."""
+
+    LOG = "log"
+    """Statistics in the Delta log."""
+    MANIFEST = "manifest"
+    """Bounds in an Iceberg or Havasu manifest."""
+    FOOTER = "footer"
+    """Geospatial statistics or GeoParquet metadata in the Parquet footer."""
+    COVERING = "covering"
+    """Statistics of a GeoParquet bbox covering column."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeoStatsColumns:
+    """The statistics of one geo or raster column in every file, in the order of the files.
+
+    Every array has one entry a file. A side is null where the axis is absent; `xmin` null means no usable box.
+    """
+
+    sides: Mapping[str, pa.Array]
+    """Arrays of doubles by axis; axes that no file has may be left out."""
+    null_count: pa.Array | None = None
+    types: pa.Array | None = None
+    """Lists of ISO codes; null where they are not known."""
+    source: BoundSource | pa.Array | None = None
+    """The same for all files, or an array of its values: null in the table where a file has no box."""
+    problem: pa.Array | None = None
+    """Why a stored bound is not usable, in words; null where there is none or it is good."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileTable:
+    """One row a file: `path, bytes, rows, deleted_rows, partition.…`, then the statistics of each geo column `c`.
+
+    Those are `c.xmin … c.mmax, c.null_count, c.types, c.source, c.problem`. `path` is as the table stores it; `rows`
+    counts live rows, without those that deletion vectors took away.
+    """
+
+    table: pa.Table
+    geo_columns: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        path: pa.Array,
+        bytes: pa.Array,  # noqa: A002
+        rows: pa.Array,
+        deleted_rows: pa.Array | None = None,
+        partitions: Mapping[str, pa.Array] | None = None,
+        extra: Mapping[str, pa.Array] | None = None,
+        geo: Mapping[str, GeoStatsColumns] | None = None,
+    ) -> FileTable:
+        """Put the columns together, with a type for each that does not depend on what is null.
+
+        `extra` are columns of one format only, such as `modified` or `added_version`.
+
+        >>> files = FileTable.of(path=pa.array(["a"]), bytes=pa.array([10]), rows=pa.array([None], pa.int64()))
+        >>> files.table.column_names
+        ['path', 'bytes', 'rows', 'deleted_rows']
+        """
+        count = len(path)
+        columns: dict[str, Any] = {
+            "path": path.cast(pa.string()),
+            "bytes": bytes.cast(pa.int64()),
+            "rows": rows.cast(pa.int64()),
+            "deleted_rows": pa.array(np.zeros(count, np.int64)) if deleted_rows is None else deleted_rows,
+        }
+        columns |= {f"partition.{name}": values for name, values in (partitions or {}).items()}
+        columns |= extra or {}
+        for name, stats in (geo or {}).items():
+            columns |= _geo_columns(name, stats, count)
+        return cls(pa.table(columns), tuple(geo or ()))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table as a pandas DataFrame."""
+        return self.table.to_pandas()
+
+    def boxes(self, column: str) -> BoxColumn:
+        """The boxes of a geo column as the projection wants them.
+
+        A file whose values of the column are all null adds nothing to any query.
+        """
+        sides = [self.table[f"{column}.{axis}"].to_numpy() for axis in AXES[:4]]
+        nulls, rows = self.table[f"{column}.null_count"], self.table["rows"]
+        physical = pc.add(rows, self.table["deleted_rows"])
+        only_null = pc.fill_null(pc.equal(nulls, physical), fill_value=False)
+        return BoxColumn.from_sides(*sides, only_null_or_empty=only_null.to_numpy())
+
+    def box_array(self, column: str) -> pa.Array:
+        """The boxes of a geo column as `geoarrow.box`, null where a file has none."""
+        import geoarrow.types as ga
+
+        box_type = ga.box().to_pyarrow()
+        sides = [self.table[f"{column}.{axis}"].combine_chunks() for axis in AXES[:4]]
+        unknown = pc.is_null(sides[0])
+        filled = [pc.fill_null(side, 0.0) for side in sides]
+        storage = pa.StructArray.from_arrays(filled, fields=list(box_type.storage_type), mask=unknown)
+        return box_type.wrap_array(storage)
+
+
+def _geo_columns(name: str, stats: GeoStatsColumns, count: int) -> dict[str, pa.Array]:
+    doubles = pa.nulls(count, pa.float64())
+    columns = {f"{name}.{axis}": stats.sides.get(axis, doubles) for axis in AXES}
+    columns[f"{name}.null_count"] = pa.nulls(count, pa.int64()) if stats.null_count is None else stats.null_count
+    columns[f"{name}.types"] = pa.nulls(count, pa.list_(pa.int32())) if stats.types is None else stats.types
+    columns[f"{name}.source"] = _source(columns[f"{name}.xmin"], stats.source)
+    columns[f"{name}.problem"] = pa.nulls(count, pa.string()) if stats.problem is None else stats.problem
+    return columns
+
+
+def _source(xmin: pa.Array, source: BoundSource | pa.Array | None) -> pa.Array:
+    value = source if isinstance(source, pa.Array) else pa.scalar(None if source is None else source.value, pa.string())
+    return pc.if_else(pc.is_valid(xmin), value, pa.scalar(None, pa.string()))
+
+
+def sides_of(boxes: Sequence[Any]) -> dict[str, pa.Array]:
+    """The sides of boxes, some of which may be `None`, as arrays: for formats with few files.
+
+    >>> from geolake_nb.core.box import Box
+    >>> sides_of([Box(0, 1, 2, 3), None])["ymax"].to_pylist()
+    [3.0, None]
+    """
+    return {
+        axis: pa.array([None if box is None else getattr(box, axis) for box in boxes], pa.float64()) for axis in AXES
+    }

@@ -1,0 +1,285 @@
+"""Iceberg's bounds in bytes as columns: boxes of geo columns, and minima and maxima of plain ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.bound_codec import from_havasu_wkb, from_iceberg_bytes
+from geolake_nb.core.types import PrimitiveType, StringType
+from geolake_nb.errors import BoundError
+from geolake_nb.formats.file_table import AXES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.box import Box
+    from geolake_nb.core.types import DataType
+
+__all__ = ["arrow_type", "decode_single_values", "havasu_boxes", "iceberg_boxes"]
+
+# Reasons are worded one file at a time; a table with more bad bounds than this has said enough.
+_WORDED = 100_000
+_UNWORDED = "the bound is not usable"
+_ONE_END = "the {} bound is there and the {} one is not"
+
+
+def iceberg_boxes(lower: pa.Array, upper: pa.Array) -> tuple[dict[str, pa.Array], pa.Array]:
+    """The sides of the boxes between two columns of bounds, and why a bound is not usable.
+
+    >>> from geolake_nb.core.box import Box
+    >>> from geolake_nb.core.bound_codec import to_iceberg_bytes
+    >>> low, high = to_iceberg_bytes(Box(170, 0, -170, 1), circular=True)
+    >>> sides, problem = iceberg_boxes(pa.array([low, None, b"x"], pa.binary()), pa.array([high, None, high]))
+    >>> sides["xmin"].to_pylist(), problem.to_pylist()[2]
+    ([170.0, None, None], 'the lower bound has 1 bytes; Iceberg writes 16, 24 or 32')
+    """
+    return _boxes(lower, upper, _corners, from_iceberg_bytes)
+
+
+def havasu_boxes(lower: pa.Array, upper: pa.Array) -> tuple[dict[str, pa.Array], pa.Array]:
+    """The same for Havasu's WKB points.
+
+    >>> from geolake_nb.core.box import Box
+    >>> from geolake_nb.core.bound_codec import to_havasu_wkb
+    >>> low, high = to_havasu_wkb(Box(1, 2, 3, 4))
+    >>> sides, problem = havasu_boxes(pa.array([low, low]), pa.array([high, None], pa.binary()))
+    >>> sides["ymax"].to_pylist(), problem.to_pylist()
+    ([4.0, None], [None, 'the lower bound is there and the upper one is not'])
+    """
+    return _boxes(lower, upper, _points, from_havasu_wkb)
+
+
+def _corners(bounds: pa.Array) -> NDArray[np.float64]:
+    """X, Y, Z and M of every bound, NaN for those that it does not have."""
+    out = np.full((len(bounds), 4), np.nan)
+    data, starts, lengths = _stretches(bounds)
+    for axes in (2, 3, 4):
+        rows = np.flatnonzero(lengths == 8 * axes)
+        out[rows, :axes] = _taken(data, starts[rows], 8 * axes).view("<f8")
+    return out
+
+
+# A little-endian WKB point without Z, M and SRID: what nearly every writer makes.
+_PLAIN_POINT = np.frombuffer(b"\x01\x01\x00\x00\x00", np.uint8)
+
+
+def _points(bounds: pa.Array) -> NDArray[np.float64]:
+    out = np.full((len(bounds), 4), np.nan)
+    data, starts, lengths = _stretches(bounds)
+    rows = np.flatnonzero(lengths == 21)
+    points = _taken(data, starts[rows], 21)
+    plain = (points[:, :5] == _PLAIN_POINT).all(axis=1)
+    out[rows[plain], :2] = np.ascontiguousarray(points[plain, 5:]).view("<f8")
+    return out
+
+
+def _is_box(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where two corners make a box: x may wrap unless it is infinite, no other axis may run backwards."""
+    same_axes = (np.isnan(low) == np.isnan(high)).all(axis=1) & ~np.isnan(low[:, :2]).any(axis=1)
+    with np.errstate(invalid="ignore"):
+        forward = ~(low[:, 1:] > high[:, 1:]).any(axis=1)
+        wraps = low[:, 0] > high[:, 0]
+    infinite = np.isinf(low[:, 0]) | np.isinf(high[:, 0])
+    return np.asarray(same_axes & forward & ~(wraps & infinite), np.bool_)
+
+
+def _boxes(
+    lower: pa.Array,
+    upper: pa.Array,
+    corners: Callable[[pa.Array], NDArray[np.float64]],
+    codec: Callable[[bytes, bytes], Box],
+) -> tuple[dict[str, pa.Array], pa.Array]:
+    """`corners` reads what is usual, all at once; the codec of the core reads the rest and words the problems."""
+    count = len(lower)
+    low, high = corners(lower), corners(upper)
+    good = _known(lower) & _known(upper) & _is_box(low, high)
+    stored = _known(lower) | _known(upper)
+    problems: dict[int, str] = {}
+    for row in np.flatnonzero(stored & ~good).tolist():
+        if len(problems) >= _WORDED:
+            problems[row] = _UNWORDED
+            continue
+        found = _one_by_one(lower[row].as_py(), upper[row].as_py(), codec)
+        if isinstance(found, str):
+            problems[row] = found
+        else:
+            low[row] = [np.nan if side is None else side for side in (found.xmin, found.ymin, found.zmin, found.mmin)]
+            high[row] = [np.nan if side is None else side for side in (found.xmax, found.ymax, found.zmax, found.mmax)]
+            good[row] = True
+    sides = {}
+    for axis in AXES:
+        values = (low if axis.endswith("min") else high)[:, "xyzm".index(axis[0])]
+        absent = ~good | np.isnan(values)
+        if axis[0] in "xy" or not absent.all():
+            sides[axis] = pa.array(np.ascontiguousarray(values), mask=absent)
+    if not problems:
+        return sides, pa.nulls(count, pa.string())
+    words = np.full(count, None, object)
+    words[list(problems)] = list(problems.values())
+    return sides, pa.array(words, pa.string())
+
+
+def _one_by_one(lower: bytes | None, upper: bytes | None, codec: Callable[[bytes, bytes], Box]) -> Box | str:
+    """The box of spellings that the fast way leaves out, or why it is none."""
+    if lower is None or upper is None:
+        return _ONE_END.format(*(("lower", "upper") if upper is None else ("upper", "lower")))
+    try:
+        return codec(lower, upper)
+    except BoundError as error:
+        return error.what
+
+
+def arrow_type(type_: DataType) -> pa.DataType | None:
+    """The Arrow type for the values of a plain column, `None` for a type that has no order here.
+
+    >>> arrow_type(PrimitiveType("decimal(9, 2)")), arrow_type(PrimitiveType("variant")) is None
+    (Decimal128Type(decimal128(9, 2)), True)
+    """
+    if isinstance(type_, StringType):
+        return pa.string()
+    if not isinstance(type_, PrimitiveType):
+        return None
+    name, _, inside = type_.name.partition("(")
+    if name == "decimal":
+        precision, scale = (int(number) for number in inside.rstrip(")").split(","))
+        return pa.decimal128(precision, scale) if 0 < precision <= 38 else None
+    if name == "fixed":
+        return pa.binary()
+    return _ARROW.get(name)
+
+
+_ARROW = {
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+    "uuid": pa.binary(16),
+}
+_MICROS_A_DAY = 86_400_000_000
+
+
+def decode_single_values(bounds: pa.Array, type_: DataType) -> pa.Array | None:
+    """Bounds in Iceberg's single-value serialization as values; one of a wrong length is null.
+
+    A bound that was written before the column was promoted, such as from int to long, is read as it was written.
+
+    >>> decode_single_values(pa.array([b"\\x01\\0\\0\\0", b"\\x02" + bytes(7), b"?", None]),
+    ...     PrimitiveType("int64")).to_pylist()
+    [1, 2, None, None]
+    """
+    target = arrow_type(type_)
+    if target is None:
+        return None
+    if pa.types.is_string(target):
+        return _texts(bounds)
+    if pa.types.is_binary(target):
+        return bounds.cast(target)
+    if pa.types.is_fixed_size_binary(target):
+        data, starts, lengths = _stretches(bounds)
+        rows = np.flatnonzero(lengths == target.byte_width)
+        return _scattered(_taken(data, starts[rows], target.byte_width), rows, len(bounds), target)
+    if pa.types.is_decimal(target):
+        return _decimals(bounds, target)
+    return _numbers(bounds, target)
+
+
+def _numbers(bounds: pa.Array, target: pa.DataType) -> pa.Array:
+    data, starts, lengths = _stretches(bounds)
+    if pa.types.is_boolean(target):
+        rows = np.flatnonzero(lengths == 1)
+        flags = np.zeros(len(bounds), np.bool_)
+        flags[rows] = _taken(data, starts[rows], 1)[:, 0] != 0
+        return pa.array(flags, mask=~np.isin(np.arange(len(bounds)), rows))
+    storage = {pa.float32(): "<f4", pa.float64(): "<f8", pa.int32(): "<i4", pa.date32(): "<i4"}.get(target, "<i8")
+    width = int(storage[2])
+    values = np.zeros(len(bounds), storage)
+    known = lengths == width
+    rows = np.flatnonzero(known)
+    values[rows] = _taken(data, starts[rows], width).view(storage)[:, 0]
+    # Iceberg, Schema Evolution: int to long, float to double, and since version 3 date to timestamp.
+    if width == 8 and not pa.types.is_time(target):
+        short = np.flatnonzero(lengths == 4)
+        promoted = _taken(data, starts[short], 4).view("<f4" if storage == "<f8" else "<i4")[:, 0].astype(storage)
+        if pa.types.is_timestamp(target):
+            promoted = promoted * _MICROS_A_DAY * (1000 if target.unit == "ns" else 1)
+        values[short] = promoted
+        known = known | (lengths == 4)
+    array = pa.array(values, mask=~known)
+    return array if array.type == target else array.view(target)
+
+
+def _decimals(bounds: pa.Array, target: pa.DataType) -> pa.Array:
+    # Iceberg, Binary single-value serialization: unscaled, two's complement, big-endian, as short as it gets.
+    data, starts, lengths = _stretches(bounds)
+    wide = np.zeros((len(bounds), 16), np.uint8)
+    for width in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():
+        rows = np.flatnonzero(lengths == width)
+        digits = _taken(data, starts[rows], width)
+        wide[rows] = np.where(digits[:, :1] >= 0x80, 0xFF, 0)
+        wide[rows[:, None], np.arange(width)] = digits[:, ::-1]
+    known = (lengths > 0) & (lengths <= 16)
+    rows = np.flatnonzero(known)
+    return _scattered(wide[rows], rows, len(bounds), target)
+
+
+def _texts(bounds: pa.Array) -> pa.Array:
+    try:
+        return bounds.cast(pa.string())
+    except pa.ArrowInvalid:
+        # A bound that was cut inside a character says nothing that text could be compared with.
+        values = [None if value is None else _text(value) for value in bounds.to_pylist()]
+        return pa.array(values, pa.string())
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _scattered(values: NDArray[np.uint8], rows: NDArray[Any], count: int, target: pa.DataType) -> pa.Array:
+    """Values of a fixed width in their rows, null in all others."""
+    whole = np.zeros((count, values.shape[1] if values.size else target.bit_width // 8), np.uint8)
+    known = np.zeros(count, np.bool_)
+    whole[rows], known[rows] = values, True
+    validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(target, count, [validity, pa.py_buffer(whole)])
+
+
+def _stretches(bounds: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The bytes of a binary array, and where each value starts and how long it is; -1 for null."""
+    array = bounds.cast(pa.binary())
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int32, len(array) + 1, 4 * array.offset).astype(np.int64)
+    data = np.frombuffer(data_buffer or b"", np.uint8)
+    lengths = np.where(_known(array), np.diff(offsets), -1)
+    return data, offsets[:-1], lengths
+
+
+def _taken(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    """Stretches of one width, a row each."""
+    if not len(starts):
+        return np.zeros((0, width), np.uint8)
+    first = int(starts[0])
+    if len(starts) == 1 or (np.diff(starts) == width).all():
+        return data[first : first + width * len(starts)].reshape(-1, width).copy()
+    return np.asarray(data[starts[:, None] + np.arange(width)], np.uint8)
+
+
+def _known(array: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.is_valid(array).to_numpy(zero_copy_only=False), np.bool_)

@@ -1,0 +1,150 @@
+"""Tables by their names in a catalog: where the metadata is, and the options that open its storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.errors import NotATableError, OpenError, UnsupportedTableError
+from geolake_nb.formats.iceberg.catalog_config import configured_catalogs
+from geolake_nb.formats.iceberg.location import split_metadata_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["CatalogTable", "from_pyiceberg", "load_from_catalog", "split_table_name", "storage_options"]
+
+_KINDS = {"http": "rest", "https": "rest", "postgresql": "sql", "sqlite": "sql", "thrift": "hive"}
+_OTHERS = ("bigquery", "dynamodb", "glue", "hive", "in-memory")
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogTable:
+    """Where a catalog says that a table is; the options hold secrets and are not shown."""
+
+    name: str
+    metadata_location: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """For `Storage.at`, named as in deltalake."""
+
+    @property
+    def root(self) -> str:
+        """The folder of the table: give it to `Storage.at`."""
+        return split_metadata_path(self.metadata_location)[0]
+
+    @property
+    def metadata(self) -> str:
+        """The metadata file below the root: give it to `open_iceberg`."""
+        return split_metadata_path(self.metadata_location)[1]
+
+
+def split_table_name(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """The catalog and the name in it of `catalog.namespace.table`, `None` if no such catalog is configured."""
+    first, _, rest = text.partition(".")
+    parts = tuple(rest.split("."))
+    if len(parts) < 2 or not all(parts) or first.lower() not in configured_catalogs():
+        return None
+    return first, parts
+
+
+def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequence[str]) -> CatalogTable:
+    """Ask a REST or SQL catalog, by its configured name or by its properties, for a table such as `ns.roads`.
+
+    >>> load_from_catalog({"type": "hive", "uri": "thrift://h"}, "ns.roads")
+    Traceback (most recent call last):
+    geolake_nb.errors.UnsupportedTableError: a hive catalog cannot be read without a JVM; ...
+    """
+    parts = tuple(identifier.split(".")) if isinstance(identifier, str) else tuple(identifier)
+    if len(parts) < 2 or not all(parts):
+        raise NotATableError(f"{'.'.join(parts)!r} names no table", remedy="write namespace.table")
+    name, properties = _properties(catalog)
+    kind = _kind(properties)
+    if kind == "rest":
+        from geolake_nb.formats.iceberg.catalog_rest import load_rest_table
+
+        location, config = load_rest_table(properties, parts)
+    else:
+        from geolake_nb.formats.iceberg.catalog_sql import load_sql_table
+
+        location, config = load_sql_table(name, properties, parts), dict(properties)
+    return CatalogTable(".".join(parts), location, storage_options(config))
+
+
+def from_pyiceberg(table: Any) -> CatalogTable:
+    """Where the table of a `pyiceberg.table.Table` is, with the options of its FileIO."""
+    name = ".".join(table.name())
+    return CatalogTable(name, str(table.metadata_location), storage_options(table.io.properties))
+
+
+def _properties(catalog: str | Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    if not isinstance(catalog, str):
+        return str(catalog.get("name", "default")), {str(key): str(value) for key, value in catalog.items()}
+    known = configured_catalogs()
+    if catalog.lower() not in known:
+        options = ", ".join(sorted(known)) or "none"
+        raise OpenError(
+            f"no catalog {catalog!r} is configured",
+            remedy=f"there are: {options}; add it to .pyiceberg.yaml or set PYICEBERG_CATALOG__{catalog.upper()}__URI",
+        )
+    return catalog, known[catalog.lower()]
+
+
+def _kind(properties: Mapping[str, str]) -> str:
+    stated = properties.get("type", "").lower()
+    if not stated:
+        # PyIceberg infers the kind from the URI.
+        scheme = properties.get("uri", "").partition(":")[0].partition("+")[0].lower()
+        stated = {"http": "rest", "https": "rest", "postgresql": "sql", "sqlite": "sql", "thrift": "hive"}.get(
+            scheme, ""
+        )
+    if stated in ("rest", "sql"):
+        return stated
+    shown = stated if stated in _OTHERS else "catalog of an unknown kind"
+    raise UnsupportedTableError(
+        f"a {shown}{' catalog' if stated in _OTHERS else ''} cannot be read without a JVM",
+        remedy="open the table through a Spark session, or give 'type' as one of: rest, sql",
+    )
+
+
+# Iceberg's names of what object stores need, as object_store and deltalake call it.
+_OPTIONS = {
+    "adls.account-host": "azure_storage_endpoint",
+    "adls.account-key": "azure_storage_account_key",
+    "adls.account-name": "azure_storage_account_name",
+    "adls.client-id": "azure_storage_client_id",
+    "adls.client-secret": "azure_storage_client_secret",
+    "adls.sas-token": "azure_storage_sas_token",
+    "adls.tenant-id": "azure_storage_tenant_id",
+    "adls.token": "azure_storage_token",
+    "client.access-key-id": "aws_access_key_id",
+    "client.region": "aws_region",
+    "client.secret-access-key": "aws_secret_access_key",
+    "client.session-token": "aws_session_token",
+    "s3.access-key-id": "aws_access_key_id",
+    "s3.endpoint": "aws_endpoint",
+    "s3.region": "aws_region",
+    "s3.secret-access-key": "aws_secret_access_key",
+    "s3.session-token": "aws_session_token",
+}
+_SAS_TOKEN = "adls.sas-token."
+
+
+def storage_options(config: Mapping[str, str]) -> dict[str, str]:
+    """The properties of Iceberg's FileIO as `Storage.at` takes them; all others are left out.
+
+    >>> storage_options({"s3.endpoint": "http://localhost:9000", "uri": "http://catalog"})
+    {'aws_endpoint': 'http://localhost:9000', 'aws_allow_http': 'true'}
+    """
+    options: dict[str, str] = {}
+    # The more general `client.` comes first, so that `s3.` has the last word.
+    for key, name in sorted(_OPTIONS.items()):
+        if config.get(key):
+            options[name] = str(config[key])
+    for key, value in config.items():
+        if key.startswith(_SAS_TOKEN):
+            options.setdefault("azure_storage_sas_token", str(value))
+    if options.get("aws_endpoint", "").startswith("http://"):
+        options["aws_allow_http"] = "true"
+    if str(config.get("s3.anonymous", "false")).lower() == "true":
+        options["aws_skip_signature"] = "true"
+    return options

@@ -1,0 +1,116 @@
+"""The partition values of files, typed as the transform makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.schema import children
+from geolake_nb.core.types import DataType, PrimitiveType
+from geolake_nb.errors import CorruptTableError
+from geolake_nb.formats.iceberg.bounds import arrow_type, decode_single_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.iceberg.entry_columns import EntryColumns
+    from geolake_nb.formats.iceberg.metadata import PartitionField, PartitionSpec
+
+__all__ = ["PREFIX", "PartitionColumns"]
+
+PREFIX = "partition."
+_INTEGERS = ("bucket", "hour", "month", "year")
+
+
+class PartitionColumns:
+    """One column for each name that a partition field has in any spec of the table."""
+
+    def __init__(self, specs: Mapping[int, PartitionSpec], schema: Schema) -> None:
+        self._specs = specs
+        by_id = {found.id: found.type for _, found in schema.walk() if found.id is not None}
+        self._sources: dict[tuple[str, int], DataType | None] = {}
+        types: dict[str, pa.DataType] = {}
+        for spec in specs.values():
+            for field in spec.fields:
+                result = _result_type(field, by_id.get(field.source_id))
+                self._sources[field.name, spec.spec_id] = result
+                kind = (arrow_type(result) if result is not None else None) or pa.string()
+                # Two specs may give one name to values of two types: text holds both.
+                types[field.name] = kind if types.get(field.name, kind) == kind else pa.string()
+        self._types = types
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """Arrow types by the names of the columns."""
+        return {f"{PREFIX}{name}": kind for name, kind in self._types.items()}
+
+    def read(self, entries: EntryColumns, spec_id: int) -> dict[str, pa.Array]:
+        """The columns for the entries of a manifest; null for fields that its spec does not have."""
+        if spec_id not in self._specs:
+            known = ", ".join(map(str, sorted(self._specs)))
+            what = f"the manifest is of the partition spec {spec_id}, which the table does not have"
+            raise CorruptTableError(what, where=entries.where, remedy=f"it has: {known}")
+        stored = {field.name: field for field in self._specs[spec_id].fields}
+        columns = {}
+        for name, kind in self._types.items():
+            if name not in stored:
+                columns[f"{PREFIX}{name}"] = pa.nulls(len(entries), kind)
+                continue
+            avro, values = entries.partition(stored[name].field_id, name)
+            values = _typed(avro, values, self._sources[name, spec_id])
+            columns[f"{PREFIX}{name}"] = values if values.type == kind else _as(values, kind)
+        return columns
+
+
+def _result_type(field: PartitionField, source: DataType | None) -> DataType | None:
+    """The type of a partition value; `None` for one that is shown as it is stored."""
+    name = field.transform.partition("[")[0]
+    if name in _INTEGERS:
+        return PrimitiveType("int32")
+    if name == "day":
+        return PrimitiveType("date")
+    if name in ("identity", "truncate", "void") and source is not None and not children(source):
+        return source
+    return None
+
+
+def _typed(avro: str, values: pa.Array, result: DataType | None) -> pa.Array:
+    target = arrow_type(result) if result is not None else None
+    if avro in ("int", "long", "enum", "boolean", "null"):
+        return values if target is None else _as_number(values, target)
+    if avro in ("float", "double"):
+        kind = PrimitiveType("float32" if avro == "float" else "float64")
+        numbers = decode_single_values(values, kind)
+        return numbers if target is None or numbers is None else numbers.cast(target)
+    if result is not None and target is not None:
+        # Avro has the unscaled bytes of decimals, the bytes of UUIDs and the text of strings as bounds have them.
+        decoded = decode_single_values(values, result)
+        if decoded is not None:
+            return decoded
+    return _as(values, pa.string())
+
+
+def _as_number(values: pa.Array, target: pa.DataType) -> pa.Array:
+    if pa.types.is_boolean(target):
+        return values.cast(pa.bool_())
+    if pa.types.is_date(target) or pa.types.is_int32(target):
+        held = np.clip(values.fill_null(0).to_numpy(zero_copy_only=False), -(2**31), 2**31 - 1).astype(np.int32)
+        array = pa.array(held, mask=values.is_null().to_numpy(zero_copy_only=False))
+        return array.view(target)
+    if pa.types.is_temporal(target):
+        return values.view(target)
+    return _as(values, target)
+
+
+def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values cast; those that do not fit are shown as text, or not at all."""
+    try:
+        return values.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if not pa.types.is_string(kind):
+            return pa.nulls(len(values), kind)
+        texts: list[Any] = [None if value is None else str(value) for value in values.to_pylist()]
+        return pa.array(texts, pa.string())

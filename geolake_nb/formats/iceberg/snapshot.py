@@ -1,0 +1,263 @@
+"""Opens Iceberg and Havasu tables: one snapshot as the model that all formats share."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.scalar_column import ScalarColumn
+from geolake_nb.core.schema import children, join_path
+from geolake_nb.core.types import ListType, MapType, PrimitiveType, StringType
+from geolake_nb.errors import StorageError, UnsupportedTableError
+from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns
+from geolake_nb.formats.havasu import havasu_features, havasu_version
+from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
+from geolake_nb.formats.iceberg.location import PathMap, find_metadata, require_metadata
+from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
+from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat, VersionInfo
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Mapping
+
+    from geolake_nb.core.predicate import ColumnPath
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import Field
+    from geolake_nb.formats.iceberg.manifests import ManifestReader
+    from geolake_nb.formats.iceberg.metadata import StoredSnapshot
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["iceberg_history", "is_iceberg", "open_iceberg"]
+
+
+def is_iceberg(storage: Storage) -> bool:
+    """Whether there is an Iceberg or Havasu table at the root."""
+    return find_metadata(storage) is not None
+
+
+def open_iceberg(
+    storage: Storage,
+    *,
+    metadata: str | None = None,
+    snapshot_id: int | None = None,
+    timestamp: dt.datetime | None = None,
+    ref: str | None = None,
+) -> Snapshot:
+    """The table at the root of the storage, at its current snapshot or at the one asked for.
+
+    `metadata` is the path of a metadata file, else the newest is taken. A time without a zone is UTC.
+    """
+    path, table = _load(storage, metadata)
+    havasu = havasu_version(table)
+    snapshot = table.pick(snapshot_id=snapshot_id, timestamp=timestamp, ref=ref)
+    schema = _schema_at(table, snapshot, ref, travels=snapshot_id is not None or timestamp is not None)
+    paths = PathMap(table.location, storage.location)
+    # The compiled walk takes a moment to load: not before there is a table.
+    from geolake_nb.formats.iceberg.deletes import count_deleted, read_deletes
+    from geolake_nb.formats.iceberg.manifests import ManifestReader
+    from geolake_nb.formats.iceberg.partition_values import PartitionColumns
+
+    manifests = _manifests(storage, paths, snapshot)
+    reader = ManifestReader(storage, paths, manifests, PartitionColumns(table.specs, schema))
+    deletes = read_deletes(reader)
+    geo = dict(schema.geo_columns())
+    repeated = _repeated(schema)
+    entries = _data_entries(reader, geo)
+    path_column, rows, numbers = (entries[name].combine_chunks() for name in ("path", "rows", "sequence_number"))
+    deleted, counted = count_deleted(path_column, rows, numbers, deletes)
+    deletes = deletes.append_column("counted", counted)
+    files = _file_table(entries, deleted, geo, repeated)
+    details = IcebergDetails(
+        metadata=table,
+        metadata_path=path,
+        snapshot=snapshot,
+        manifests=manifests,
+        delete_files=deletes,
+        paths=paths,
+        quoted_types=table.has_quoted_types,
+        havasu_version=havasu,
+    )
+    features = iceberg_features(table, schema, deletes)
+    version = f"format version {table.format_version}"
+    if havasu is not None:
+        features = (*havasu_features(havasu, schema), *features)
+        version = f"Havasu {havasu} on Iceberg {table.format_version}"
+    return Snapshot(
+        format=TableFormat.ICEBERG if havasu is None else TableFormat.HAVASU,
+        location=storage.location,
+        version=None if snapshot is None else snapshot.snapshot_id,
+        timestamp=table.last_updated if snapshot is None else snapshot.timestamp,
+        schema=schema,
+        protocol=Protocol(version, features, {"format-version": table.format_version}),
+        files=files,
+        properties=table.properties,
+        partition_columns=_partition_columns(table, schema),
+        details=details,
+        scalars=_scalars(reader, schema, table, files),
+    )
+
+
+def iceberg_history(storage: Storage, *, metadata: str | None = None) -> tuple[VersionInfo, ...]:
+    """The snapshots that the metadata still lists, oldest first, with their summaries and refs."""
+    _, table = _load(storage, metadata)
+    refs: dict[int, list[str]] = {}
+    for ref in table.refs.values():
+        refs.setdefault(ref.snapshot_id, []).append(ref.name)
+    ordered = sorted(table.snapshots.values(), key=lambda one: (one.sequence_number, one.timestamp))
+    return tuple(
+        VersionInfo(
+            version=one.snapshot_id,
+            timestamp=one.timestamp,
+            operation=one.operation,
+            parent=one.parent_id,
+            details={
+                "summary": dict(one.summary),
+                "refs": sorted(refs.get(one.snapshot_id, [])),
+                "schema_id": one.schema_id,
+                "sequence_number": one.sequence_number,
+                "is_current": one.snapshot_id == table.current_snapshot_id,
+            },
+        )
+        for one in ordered
+    )
+
+
+def _load(storage: Storage, metadata: str | None) -> tuple[str, TableMetadata]:
+    path = require_metadata(storage) if metadata is None else storage.resolve(metadata)
+    return path, read_metadata(storage.read(path), where=f"{storage.location}/{path}")
+
+
+def _schema_at(table: TableMetadata, snapshot: StoredSnapshot | None, ref: str | None, *, travels: bool) -> Schema:
+    # Iceberg, Appendix F: a past snapshot and a tag are read with the schema of their time, a branch with today's.
+    tagged = ref is not None and ref in table.refs and not table.refs[ref].is_branch
+    past = snapshot is not None and (travels or tagged)
+    return table.schema(snapshot.schema_id if past and snapshot is not None else None)
+
+
+def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None) -> pa.Table:
+    from geolake_nb.formats.iceberg.manifests import MANIFEST_SCHEMA, listed_manifests, read_manifest_list
+
+    if snapshot is None:
+        return MANIFEST_SCHEMA.empty_table()
+    if snapshot.manifest_list is None:
+        return listed_manifests(snapshot)
+    if snapshot.key_id is not None:
+        raise UnsupportedTableError("the manifest list is encrypted", where=storage.location)
+    try:
+        data = storage.read(paths.key(snapshot.manifest_list))
+    except StorageError as error:
+        # The table says where it lies; without that, a path outside is hard to make sense of.
+        what = f"the manifest list of snapshot {snapshot.snapshot_id} cannot be read: {error.what}"
+        raise type(error)(what, where=error.where, remedy=error.remedy) from None
+    return read_manifest_list(data, where=snapshot.manifest_list)
+
+
+def _data_entries(reader: ManifestReader, geo: Mapping[str, Field]) -> pa.Table:
+    from geolake_nb.formats.iceberg.avro_program import Pool
+
+    wanted = [found.id for found in geo.values() if found.id is not None]
+    pools: list[Pool] = []
+    if any(not _is_havasu(found) for found in geo.values()):
+        pools += [Pool.LOWER, Pool.UPPER]
+    if any(_is_havasu(found) for found in geo.values()):
+        pools += [Pool.GEOM_LOWER, Pool.GEOM_UPPER]
+    return reader.files(deletes=False, wanted=wanted, bounds=pools)
+
+
+def _is_havasu(field: Field) -> bool:
+    return any(key.startswith("havasu.") for key in field.metadata)
+
+
+def _file_table(entries: pa.Table, deleted: pa.Array, geo: Mapping[str, Field], repeated: set[int]) -> FileTable:
+    from geolake_nb.formats.iceberg.partition_values import PREFIX
+
+    held = {name: entries[name].combine_chunks() for name in entries.column_names}
+    extra = {
+        name: held[name]
+        for name in ("manifest", "spec_id", "sequence_number", "added_snapshot", "sort_order_id", "encrypted")
+    }
+    extra["format"] = held["format"].dictionary_encode()
+    return FileTable.of(
+        path=held["path"],
+        bytes=held["bytes"],
+        rows=pc.subtract(held["rows"], deleted),
+        deleted_rows=deleted,
+        partitions={name.removeprefix(PREFIX): held[name] for name in held if name.startswith(PREFIX)},
+        extra=extra,
+        geo={path: _geo_statistics(held, found, repeated) for path, found in geo.items()},
+    )
+
+
+def _geo_statistics(held: Mapping[str, pa.Array], field: Field, repeated: set[int]) -> GeoStatsColumns:
+    from geolake_nb.formats.iceberg.bounds import havasu_boxes, iceberg_boxes
+
+    if _is_havasu(field):
+        sides, problem = havasu_boxes(held[f"{field.id}.GEOM_LOWER"], held[f"{field.id}.GEOM_UPPER"])
+    else:
+        sides, problem = iceberg_boxes(held[f"{field.id}.LOWER"], held[f"{field.id}.UPPER"])
+    # In a list or a map, nulls are counted per element: they say nothing about rows.
+    nulls = None if field.id in repeated else held[f"{field.id}.NULLS"]
+    return GeoStatsColumns(sides=sides, null_count=nulls, source=BoundSource.MANIFEST, problem=problem)
+
+
+def _repeated(schema: Schema) -> set[int]:
+    """The ids of all fields inside lists and maps."""
+    stack = [(column, False) for column in schema.fields]
+    found: set[int] = set()
+    while stack:
+        field, inside = stack.pop()
+        if inside and field.id is not None:
+            found.add(field.id)
+        below = inside or isinstance(field.type, (ListType, MapType))
+        stack += [(child, below) for child in children(field.type)]
+    return found
+
+
+def _partition_columns(table: TableMetadata, schema: Schema) -> tuple[str, ...]:
+    names = schema.paths_by_id()
+    fields = table.specs[table.default_spec_id].fields
+    return tuple(one.describe(names.get(one.source_id, f"#{one.source_id}")) for one in fields)
+
+
+def _scalars(
+    reader: ManifestReader, schema: Schema, table: TableMetadata, files: FileTable
+) -> Callable[[ColumnPath], ScalarColumn | None]:
+    """Minima, maxima and null counts of a plain column, read from the manifests when they are asked for."""
+    repeated = _repeated(schema)
+    physical = pc.add(files.table["rows"], files.table["deleted_rows"]).combine_chunks()
+
+    @functools.lru_cache(maxsize=32)
+    def scalars(path: ColumnPath) -> ScalarColumn | None:
+        field = schema.find(join_path(path))
+        if not isinstance(field.type, (PrimitiveType, StringType)) or field.id is None or field.id in repeated:
+            return None
+        from geolake_nb.formats.iceberg.bounds import decode_single_values
+
+        statistics = reader.statistics(field.id)
+        lower, upper = (
+            decode_single_values(statistics[name].combine_chunks(), field.type) for name in ("lower", "upper")
+        )
+        if lower is None or upper is None:
+            return None
+        nulls, nans = (statistics[name].combine_chunks() for name in ("nulls", "nans"))
+        for name in _identity_partitions(table, field.id, files):
+            # The files of an identity partition have its value in every row.
+            value = files.table[f"partition.{name}"].combine_chunks()
+            if value.type == lower.type:
+                lower, upper = pc.coalesce(lower, value), pc.coalesce(upper, value)
+        # Iceberg cuts long text; some writers leave the upper end as it was cut.
+        cut = isinstance(field.type, StringType) or pa.types.is_binary(lower.type)
+        return ScalarColumn(lower, upper, nulls, physical, nans, truncated=cut)
+
+    return scalars
+
+
+def _identity_partitions(table: TableMetadata, column: int, files: FileTable) -> list[str]:
+    """The partition fields that hold the column itself, if they do in every spec that has their name."""
+    fields = [one for spec in table.specs.values() for one in spec.fields]
+    names = {one.name for one in fields if one.source_id == column and one.transform == "identity"}
+    other = {one.name for one in fields if one.source_id != column or one.transform != "identity"}
+    return sorted(name for name in names - other if f"partition.{name}" in files.table.column_names)

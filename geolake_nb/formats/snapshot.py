@@ -1,0 +1,89 @@
+"""One model of a table at one version, whatever its format."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from geolake_nb.core.predicate import ColumnPath
+    from geolake_nb.core.scalar_column import ScalarColumn
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.file_table import FileTable
+
+__all__ = ["Feature", "Protocol", "Snapshot", "TableFormat", "VersionInfo"]
+
+
+class TableFormat(enum.Enum):
+    """The format of a table."""
+
+    DELTA = "delta"
+    """Delta Lake: a log of JSON commits and Parquet checkpoints."""
+    ICEBERG = "iceberg"
+    """Apache Iceberg: metadata files, manifest lists and manifests."""
+    HAVASU = "havasu"
+    """Iceberg v1 or v2 with geometry and raster columns and spatial bounds in its manifests."""
+    PARQUET = "parquet"
+    """One Parquet file, or a folder of them, with or without GeoParquet metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A capability that a table asks of its readers, its writers or both."""
+
+    name: str
+    meaning: str
+    """In one sentence; says so when the feature is not known."""
+    needed_to_read: bool = False
+    needed_to_write: bool = True
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What an engine must speak to read and to write the table."""
+
+    summary: str
+    """Such as `reader 3, writer 7`, `format version 3`, `Havasu 0.1.0 on Iceberg 2`, `GeoParquet 1.1.0`."""
+    features: tuple[Feature, ...] = ()
+    numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
+    """Such as `{"minReaderVersion": 3, "minWriterVersion": 7}` or `{"format-version": 2}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionInfo:
+    """One entry of a table's history."""
+
+    version: int
+    """The Delta version or the Iceberg snapshot id."""
+    timestamp: datetime | None
+    operation: str | None
+    parent: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What the format stores beside it: operation parameters and metrics, summary, refs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A table at one version: everything that inspection needs, from metadata alone."""
+
+    format: TableFormat
+    location: str
+    """The root of the table, an absolute path or a URL without secrets."""
+    version: int | None
+    """The Delta version or the Iceberg snapshot id; `None` for a Parquet set or a table without snapshots."""
+    timestamp: datetime | None
+    schema: Schema
+    protocol: Protocol
+    files: FileTable
+    properties: Mapping[str, str] = field(default_factory=dict)
+    partition_columns: tuple[str, ...] = ()
+    """Names of partition columns (Delta, Parquet) or partition fields such as `day(ts)` (Iceberg)."""
+    details: Any = None
+    """What only this format has, as a frozen object of the format's own package: for checks and plans."""
+    scalars: Callable[[ColumnPath], ScalarColumn | None] = field(default=lambda _: None)
+    """Min, max and null count of a plain column in every file, by logical path, in the order of `files`."""

@@ -1,0 +1,262 @@
+"""All file I/O: one way to read below a root, on the local disk, in a bucket or on a web server."""
+
+from __future__ import annotations
+
+import os.path
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from geolake_nb.errors import MissingFileError, StorageError
+from geolake_nb.formats.parquet_footer import FIRST_READ, read_footer
+from geolake_nb.formats.storage_local import LocalFolder
+from geolake_nb.formats.storage_objects import ObjectPrefix
+from geolake_nb.formats.storage_place import Backend, Entry, Place, clean_key, is_url, split_last
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future
+
+    import pyarrow.parquet as pq
+
+__all__ = ["Entry", "Storage"]
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# Local files are read faster than a thread is woken: some to each task, and few threads.
+_LOCAL_BATCH = 32
+_LOCAL_WORKERS = 8
+
+
+class Storage:
+    """Read access to a root and what is below it.
+
+    Paths are relative to the root and use `/`. Absolute paths and URLs are taken too where they are below the
+    root or below one of the `allowed_roots`; nothing else is ever opened.
+
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = pathlib.Path(folder, "a.txt").write_bytes(b"abc")
+    >>> storage = Storage.at(folder)
+    >>> storage.read("a.txt"), storage.read_range("a.txt", 1, 1), storage.exists("b.txt"), storage.list("none")
+    (b'abc', b'b', False, [])
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        backend: Backend,
+        others: tuple[Storage, ...] = (),
+        secrets: tuple[str, Mapping[str, str]] = ("", {}),
+    ) -> None:
+        self._place = place
+        self._backend = backend
+        self._others = others
+        self._secrets = secrets
+
+    @classmethod
+    def at(
+        cls, location: str, *, options: Mapping[str, str] | None = None, allowed_roots: Iterable[str] = ()
+    ) -> Storage:
+        """The storage of a local path or a file:, s3:, gs:, abfss:, az: or http(s): URL.
+
+        `options` have the names of object_store, as in deltalake: `aws_access_key_id`, `AWS_REGION`, ...
+        `allowed_roots` are other places that the table may point to, such as the source of a shallow clone.
+        """
+        location = os.fspath(location)
+        place = Place.of(location)
+        held = dict(options or {})
+        others = tuple(cls.at(root, options=held) for root in allowed_roots)
+        backend: Backend
+        if place.scheme == "file":
+            local = tuple(other._place.path for other in others if other._place.scheme == "file")
+            backend = LocalFolder(place.path, allowed=local)
+        else:
+            backend = ObjectPrefix(place, location, held)
+        return cls(place, backend, others, (location, held))
+
+    @classmethod
+    def with_file(cls, location: str, *, options: Mapping[str, str] | None = None) -> tuple[Storage, str]:
+        """The storage of the folder that a location is in, and its name there; a URL keeps its signature.
+
+        >>> Storage.with_file("/data/t/a.parquet")
+        (Storage.at('/data/t'), 'a.parquet')
+        """
+        folder, name = split_last(os.fspath(location))
+        return cls.at(folder, options=options), name
+
+    def allowing(self, *roots: str) -> Storage:
+        """The same storage with more places that the table may point to."""
+        location, options = self._secrets
+        known = [other._secrets[0] for other in self._others]
+        return Storage.at(location, options=options, allowed_roots=[*known, *roots])
+
+    @property
+    def location(self) -> str:
+        """The root: an absolute path or a URL, without a slash at its end and without secrets."""
+        return self._place.text
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the root is on the local disk."""
+        return self._place.scheme == "file"
+
+    def __repr__(self) -> str:
+        return f"Storage.at({self.location!r})"
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a file."""
+        backend, key = self._route(path)
+        return backend.read(key)
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Part of a file, shorter where the file ends before."""
+        backend, key = self._route(path)
+        return backend.read_range(key, start, length)
+
+    def open(self, path: str) -> pa.NativeFile:
+        """The file as Arrow's readers want it: on the local disk only what they ask for is read."""
+        backend, key = self._route(path)
+        if isinstance(backend, LocalFolder):
+            backend.size(key)  # for its errors
+            return pa.OSFile(backend.check(key))
+        return pa.BufferReader(backend.read(key))
+
+    def read_many(self, paths: Sequence[str], *, workers: int = 64, missing_ok: bool = False) -> Iterator[bytes | None]:
+        """The bytes of many files, in order and in parallel; with `missing_ok`, `None` for one that is not there."""
+
+        def read(path: str) -> bytes | None:
+            try:
+                return self.read(path)
+            except MissingFileError:
+                if missing_ok:
+                    return None
+                raise
+
+        return self._in_parallel(read, paths, workers)
+
+    def size(self, path: str) -> int:
+        """The bytes of a file."""
+        backend, key = self._route(path)
+        return backend.size(key)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        backend, key = self._route(path)
+        if isinstance(backend, LocalFolder):
+            return backend.is_file(key)
+        try:
+            backend.size(key)
+        except MissingFileError:
+            return False
+        return True
+
+    def is_folder(self, path: str = "") -> bool:
+        """Whether there is such a folder; in a bucket, whether any file is below it."""
+        backend, key = self._route(path)
+        if isinstance(backend, LocalFolder):
+            return backend.is_folder(key)
+        return bool(backend.list(key, recursive=False) or backend.folders(key))
+
+    def list(self, prefix: str = "", *, recursive: bool = False) -> builtins.list[Entry]:
+        """The files of a folder, sorted by path; none for a folder that is not there."""
+        storage, folder = self._find(prefix)
+        found = sorted(storage._backend.list(folder, recursive))
+        return [entry._replace(path=self._name(storage, entry.path)) for entry in found] if storage != self else found
+
+    def folders(self, prefix: str = "") -> builtins.list[str]:
+        """The paths of the folders right below a folder, sorted; none for a folder that is not there."""
+        storage, folder = self._find(prefix)
+        return sorted(self._name(storage, name) for name in storage._backend.folders(folder))
+
+    def resolve(self, path: str) -> str:
+        """A path as a table stores it, as a path that `read` takes; one outside the table is refused.
+
+        A place below an allowed root stays absolute. Percent escapes are the matter of the caller.
+
+        >>> storage = Storage.at("/data/t")
+        >>> storage.resolve("file:///data/t/a"), storage.resolve("./b")
+        ('a', 'b')
+        >>> storage.resolve("/etc/passwd")
+        Traceback (most recent call last):
+        geolake_nb.errors.StorageError: /data/t: the path '/etc/passwd' leads outside the table; ...
+        """
+        storage, key = self._find(path)
+        if isinstance(storage._backend, LocalFolder):
+            storage._backend.check(key)
+        return self._name(storage, key)
+
+    def parquet_metadata(
+        self, paths: Sequence[str], *, workers: int = 64, on_progress: Callable[[int, int], None] | None = None
+    ) -> Iterator[pq.FileMetaData]:
+        """The footers of Parquet files, in order and in parallel; `on_progress(done, total)` is called for each."""
+
+        def read(path: str) -> pq.FileMetaData:
+            backend, key = self._route(path)
+            tail, size = backend.tail(key, FIRST_READ)
+            where = path if is_url(path) or path.startswith("/") else f"{self.location}/{path}"
+            return read_footer(
+                tail, size, where=where, more=lambda start, length: backend.read_range(key, start, length)
+            )
+
+        for done, footer in enumerate(self._in_parallel(read, paths, workers), 1):
+            if on_progress is not None:
+                on_progress(done, len(paths))
+            yield footer
+
+    def _find(self, path: str) -> tuple[Storage, str]:
+        """The storage below which the path is, and its key there."""
+        absolute = is_url(path) or os.path.isabs(path)
+        if not absolute:
+            return self, clean_key(path, where=self.location)
+        place = Place.of(path) if is_url(path) or self.is_local else None
+        for storage in (self, *self._others):
+            if place is None:
+                break
+            key = storage._place.key_of(place)
+            if key is None and isinstance(storage._backend, LocalFolder) and place.scheme == "file":
+                key = storage._backend.real_key(place.path)
+            if key is not None:
+                return storage, key
+        shown = path if place is None else place.text
+        raise StorageError(
+            f"the path {shown!r} leads outside the table",
+            where=self.location,
+            remedy="allow its root if the table is a clone that may read there",
+        )
+
+    def _route(self, path: str) -> tuple[Backend, str]:
+        storage, key = self._find(path)
+        return storage._backend, key
+
+    def _name(self, storage: Storage, key: str) -> str:
+        return key if storage is self else f"{storage.location}/{key}"
+
+    def _in_parallel(self, work: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
+        batch = _LOCAL_BATCH if self.is_local else 1
+        threads = min(workers, _LOCAL_WORKERS) if self.is_local else workers
+        if len(items) <= batch:
+            yield from map(work, items)
+            return
+        batches = (items[start : start + batch] for start in range(0, len(items), batch))
+        yield from _in_order(lambda some: [work(one) for one in some], batches, threads)
+
+
+def _in_order(
+    work: Callable[[Sequence[_Item]], builtins.list[_Result]], batches: Iterator[Sequence[_Item]], workers: int
+) -> Iterator[_Result]:
+    """The results in order; no more than two tasks a worker are ahead of who takes them, so memory stays bounded."""
+    pool = ThreadPoolExecutor(max(1, workers))
+    ahead: deque[Future[builtins.list[_Result]]] = deque()
+    try:
+        ahead.extend(pool.submit(work, one) for one in islice(batches, 2 * workers))
+        while ahead:
+            yield from ahead.popleft().result()
+            ahead.extend(pool.submit(work, one) for one in islice(batches, 1))
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

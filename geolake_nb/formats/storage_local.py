@@ -1,0 +1,165 @@
+"""Reading below a local folder with plain system calls."""
+
+from __future__ import annotations
+
+import os
+import os.path
+import stat
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from geolake_nb.errors import MissingFileError, StorageError
+from geolake_nb.formats.storage_place import Entry
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterator
+
+__all__ = ["LocalFolder"]
+
+
+class LocalFolder:
+    """A folder and what is below it; a symbolic link that leads out is followed only into an allowed folder.
+
+    Listings leave out what links to folders, so that no link makes them run in circles.
+    """
+
+    def __init__(self, path: str, *, allowed: tuple[str, ...] = ()) -> None:
+        self.path = path
+        self._real = os.path.realpath(path)
+        self._allowed = (self._real, *map(os.path.realpath, allowed))
+        self._safe_parents: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"LocalFolder({self.path!r})"
+
+    def real_key(self, path: str) -> str | None:
+        """The key of an absolute path that is below the folder once links are followed in both."""
+        folder, name = os.path.split(path)
+        real = os.path.join(os.path.realpath(folder), name)
+        if not _is_below(real, self._real):
+            return None
+        return os.path.relpath(real, self._real).replace(os.sep, "/")
+
+    def check(self, key: str) -> str:
+        """The absolute path of the key, which must not leave the allowed folders through a link."""
+        path = os.path.join(self.path, key) if key else self.path
+        parent = os.path.dirname(path)
+        if key and parent not in self._safe_parents:
+            self._check_real(os.path.realpath(parent), key)
+            self._safe_parents.add(parent)
+        if key and os.path.islink(path):
+            self._check_real(os.path.realpath(path), key)
+        return path
+
+    def read(self, key: str) -> bytes:
+        """The whole file."""
+        with self._errors(key), open(self.check(key), "rb") as file:
+            return file.read()
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Part of the file, shorter where the file ends before."""
+        with self._errors(key), open(self.check(key), "rb", buffering=0) as file:
+            file.seek(start)
+            return _read_all(file.fileno(), length)
+
+    def tail(self, key: str, length: int) -> tuple[bytes, int]:
+        """The last bytes of the file, and its size."""
+        with self._errors(key), open(self.check(key), "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - length))
+            return _read_all(file.fileno(), min(size, length)), size
+
+    def size(self, key: str) -> int:
+        """The bytes of the file."""
+        with self._errors(key):
+            path = self.check(key)
+            if os.path.isdir(path):
+                raise IsADirectoryError(path)
+            return os.stat(path).st_size
+
+    def is_file(self, key: str) -> bool:
+        """Whether there is such a file."""
+        return self._has(key, stat.S_ISREG)
+
+    def is_folder(self, key: str) -> bool:
+        """Whether there is such a folder."""
+        return self._has(key, stat.S_ISDIR)
+
+    def list(self, prefix: str, recursive: bool) -> builtins.list[Entry]:
+        """The files in the folder, in no order."""
+        found: list[Entry] = []
+        waiting = [prefix]
+        while waiting:
+            folder = waiting.pop()
+            for name, entry in self._scan(folder):
+                if entry.is_dir(follow_symlinks=False):
+                    if recursive:
+                        waiting.append(name)
+                    continue
+                try:
+                    status = entry.stat()
+                except OSError:
+                    continue  # a link to nothing
+                if entry.is_file():
+                    found.append(Entry(name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
+        return found
+
+    def folders(self, prefix: str) -> builtins.list[str]:
+        """The folders right below the folder, in no order."""
+        return [name for name, entry in self._scan(prefix) if entry.is_dir(follow_symlinks=False)]
+
+    def _has(self, key: str, kind: Callable[[int], bool]) -> bool:
+        # Not os.path.isfile: it calls a file missing that the user may not see.
+        with self._errors(key):
+            try:
+                return kind(os.stat(self.check(key)).st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+
+    def _scan(self, folder: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        with self._errors(folder):
+            try:
+                with os.scandir(self.check(folder)) as entries:
+                    found = [(f"{folder}/{entry.name}" if folder else entry.name, entry) for entry in entries]
+            except (FileNotFoundError, NotADirectoryError):
+                return
+        yield from found
+
+    def _check_real(self, real: str, key: str) -> None:
+        if not any(_is_below(real, folder) for folder in self._allowed):
+            raise StorageError(f"the link {key!r} leads outside the table", where=self.path)
+
+    @contextmanager
+    def _errors(self, key: str) -> Iterator[None]:
+        where = os.path.join(self.path, key) if key else self.path
+        try:
+            yield
+        except (StorageError, MissingFileError):
+            raise
+        except FileNotFoundError:
+            raise MissingFileError("there is no such file", where=where) from None
+        except NotADirectoryError:
+            raise MissingFileError("there is no such file", where=where) from None
+        except PermissionError:
+            raise StorageError("reading is not permitted", where=where, remedy="check its permissions") from None
+        except IsADirectoryError:
+            raise StorageError("this is a folder, not a file", where=where) from None
+        except OSError as problem:
+            raise StorageError(f"it cannot be read: {problem.strerror or problem}", where=where) from None
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _read_all(descriptor: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length > 0:
+        part = os.read(descriptor, length)
+        if not part:
+            break
+        parts.append(part)
+        length -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

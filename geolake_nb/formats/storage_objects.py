@@ -1,0 +1,221 @@
+"""Reading below a prefix of a bucket, a container or a web server, through obstore."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from geolake_nb.errors import MissingDependencyError, MissingFileError, StorageError
+from geolake_nb.formats.storage_place import Entry
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Iterator, Mapping
+
+    from geolake_nb.formats.storage_place import Place
+
+__all__ = ["ObjectPrefix"]
+
+_EXTRAS = {"abfss": "azure", "az": "azure", "gs": "gs", "http": "http", "https": "http", "s3": "s3"}
+_VENDOR = re.compile(r"^(aws|azure|google)_")
+_CLIENT_OPTIONS = {
+    "allow_http",
+    "allow_invalid_certificates",
+    "connect_timeout",
+    "http1_only",
+    "http2_only",
+    "pool_idle_timeout",
+    "pool_max_idle_per_host",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "read_timeout",
+    "root_certificate",
+    "timeout",
+    "user_agent",
+}
+# What deltalake reads from the same options for its writers, and object stores do not know.
+_WRITER_OPTIONS = re.compile(
+    r"aws_s3_(locking_provider|allow_unsafe_rename|force_credential_load|pool_idle_timeout_seconds)"
+    r"|allow_unsafe_rename|(delta_)?dynamo_?db\w*|(aws_)?(endpoint_url_dynamodb|\w*dynamodb\w*)|mount_\w+"
+)
+_STATUS = re.compile(r"status code: ([0-9]{3}) ?([A-Za-z ]*)")
+_SECRET = re.compile(r"key|secret|token|password|sas|signature|credential|account|proxy", re.IGNORECASE)
+
+
+class ObjectPrefix:
+    """A prefix and what is below it; `options` are those of object_store, as in deltalake."""
+
+    def __init__(self, place: Place, url: str, options: Mapping[str, str]) -> None:
+        self._place = place
+        self._prefix = f"{place.path}/" if place.path else ""
+        self._secrets = sorted(
+            {str(value) for name, value in options.items() if _SECRET.search(name) and len(str(value)) > 3},
+            key=len,
+            reverse=True,
+        )
+        self._store = self._open(url, options)
+
+    def __repr__(self) -> str:
+        return f"ObjectPrefix({self._place.text!r})"
+
+    def read(self, key: str) -> bytes:
+        """The whole file."""
+        import obstore
+
+        with self._errors(key):
+            return bytes(obstore.get(self._store, self._prefix + key).bytes())
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Part of the file, shorter where the file ends before."""
+        import obstore
+        from obstore.exceptions import BaseError
+
+        if length <= 0:
+            return b""
+        with self._errors(key):
+            try:
+                return bytes(obstore.get_range(self._store, self._prefix + key, start=start, length=length))
+            except BaseError as problem:
+                if "416" in str(problem) and start >= self.size(key):
+                    return b""
+                raise
+
+    def tail(self, key: str, length: int) -> tuple[bytes, int]:
+        """The last bytes of the file, and its size."""
+        import obstore
+        from obstore.exceptions import NotSupportedError
+
+        with self._errors(key):
+            try:
+                answer = obstore.get(self._store, self._prefix + key, options={"range": {"suffix": length}})
+                return bytes(answer.bytes()), int(answer.meta["size"])
+            except NotSupportedError:
+                pass  # Azure has no ranges from the end
+        size = self.size(key)
+        return self.read_range(key, max(0, size - length), min(size, length)), size
+
+    def size(self, key: str) -> int:
+        """The bytes of the file."""
+        import obstore
+
+        with self._errors(key):
+            return int(obstore.head(self._store, self._prefix + key)["size"])
+
+    def list(self, prefix: str, recursive: bool) -> builtins.list[Entry]:
+        """The files in the folder, in no order."""
+        import obstore
+
+        folder = (self._prefix + prefix).rstrip("/")
+        with self._errors(prefix, listing=True):
+            if recursive:
+                objects = [one for chunk in obstore.list(self._store, folder or None) for one in chunk]
+            else:
+                objects = list(obstore.list_with_delimiter(self._store, folder or None)["objects"])
+        cut = len(self._prefix)
+        # An object whose name is that of the folder marks an empty folder.
+        return [
+            Entry(one["path"][cut:], int(one["size"]), one["last_modified"])
+            for one in objects
+            if one["path"] != folder and one["path"].startswith(self._prefix)
+        ]
+
+    def folders(self, prefix: str) -> builtins.list[str]:
+        """The folders right below the folder, in no order."""
+        import obstore
+
+        folder = (self._prefix + prefix).rstrip("/")
+        with self._errors(prefix, listing=True):
+            found = obstore.list_with_delimiter(self._store, folder or None)["common_prefixes"]
+        return [str(one).rstrip("/")[len(self._prefix) :] for one in found]
+
+    def _open(self, url: str, options: Mapping[str, str]) -> Any:
+        place = self._place
+        try:
+            from obstore import store
+            from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+        except ImportError:
+            extra = _EXTRAS[place.scheme]
+            raise MissingDependencyError(
+                f"{place.scheme}: URLs need obstore, which is not installed",
+                remedy=f"run pip install 'geolake-nb[{extra}]'",
+            ) from None
+        config: Any
+        client: Any
+        config, client = _split_options(options)
+        try:
+            if place.scheme in ("http", "https"):
+                if place.scheme == "http":
+                    client["allow_http"] = "true"
+                return store.HTTPStore.from_url(_server(url), client_options=client or None)
+            return store.from_url(
+                f"{place.scheme}://{place.host}", config=config or None, client_options=client or None
+            )
+        except UnknownConfigurationKeyError as problem:
+            name = re.search(r"'([^']{1,60})'", str(problem))
+            raise StorageError(
+                f"unknown storage option{f' {name[1]}' if name else ''}",
+                where=place.text,
+                remedy="use the names of object_store, such as aws_region",
+            ) from None
+        except (BaseError, ValueError, TypeError) as problem:
+            raise StorageError(f"the storage options do not fit: {self._clean(problem)}", where=place.text) from None
+
+    @contextmanager
+    def _errors(self, key: str, *, listing: bool = False) -> Iterator[None]:
+        from obstore import exceptions as known
+
+        where = f"{self._place.text}/{key}".rstrip("/")
+        # The causes are cut off: messages of the library hold URLs, and these may hold signatures.
+        try:
+            yield
+        except (known.NotFoundError, FileNotFoundError):
+            what = "there is no such bucket or folder" if listing else "there is no such file"
+            raise MissingFileError(what, where=where) from None
+        except (known.PermissionDeniedError, known.UnauthenticatedError):
+            raise StorageError("access is denied", where=where, remedy="check storage_options") from None
+        except (known.NotSupportedError, NotImplementedError):
+            raise StorageError("the server does not serve parts of files", where=where) from None
+        except known.BaseError as problem:
+            status = _STATUS.search(str(problem))
+            if listing and self._place.scheme in ("http", "https"):
+                raise StorageError(
+                    "the web server lists no folders", where=where, remedy="give the URL of a file"
+                ) from None
+            if status and status[1] == "404":
+                raise MissingFileError("there is no such bucket or folder", where=where) from None
+            if status:
+                raise StorageError(f"the store answers with {status[1]} {status[2]}".rstrip(), where=where) from None
+            raise StorageError(f"the store does not answer: {self._clean(problem)}", where=where) from None
+
+    def _clean(self, problem: BaseException) -> str:
+        """The first line of the message, without queries and without what the options hold."""
+        text = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+        text = re.sub(r"(https?://)[^\s/@]*@", r"\1", text)
+        text = re.sub(r"\?[^\s\"')]*", "", text)
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text[:300]
+
+
+def _split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    config: dict[str, str] = {}
+    client: dict[str, str] = {}
+    for name, value in options.items():
+        lower = name.lower()
+        plain = _VENDOR.sub("", lower)
+        if _WRITER_OPTIONS.fullmatch(lower):
+            continue
+        if plain in _CLIENT_OPTIONS:
+            client[plain] = str(value)
+        else:
+            config[lower] = str(value)
+    return config, client
+
+
+def _server(url: str) -> str:
+    """The URL of a web server as given, password and signature included, without the path."""
+    parts = urlsplit(url)
+    return parts._replace(path="/", fragment="").geturl()

@@ -1,0 +1,191 @@
+"""Where a table lies: locations in one normal form, and which paths are below which."""
+
+from __future__ import annotations
+
+import os.path
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+from geolake_nb.errors import StorageError
+
+if TYPE_CHECKING:
+    import builtins
+    from datetime import datetime
+
+__all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "split_last"]
+
+# One letter before the colon is a drive on Windows; Hadoop writes `file:/tmp/x` with one slash.
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_SCHEMES = {
+    "abfs": "abfss",
+    "abfss": "abfss",
+    "az": "az",
+    "azure": "az",
+    "file": "file",
+    "gs": "gs",
+    "http": "http",
+    "https": "https",
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+}
+
+
+class Entry(NamedTuple):
+    """One file of a listing; `path` is relative to the root of the storage."""
+
+    path: str
+    bytes: int
+    modified: datetime | None
+
+
+class Backend(Protocol):
+    """What a kind of store does for the keys below its root; a key has no `..` and no leading slash."""
+
+    def read(self, key: str) -> bytes:
+        """The whole file."""
+        ...
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Part of the file, shorter where the file ends before."""
+        ...
+
+    def tail(self, key: str, length: int) -> tuple[bytes, int]:
+        """The last bytes of the file, and its size."""
+        ...
+
+    def size(self, key: str) -> int:
+        """The bytes of the file."""
+        ...
+
+    def list(self, prefix: str, recursive: bool) -> builtins.list[Entry]:
+        """The files in the folder, in no order."""
+        ...
+
+    def folders(self, prefix: str) -> builtins.list[str]:
+        """The folders right below the folder, in no order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A location without secrets: user names, passwords and query strings are not part of it.
+
+    >>> Place.of("s3a://bucket/a//b/../c/").text
+    's3://bucket/a/c'
+    >>> Place.of("https://me:secret@host.org/t?sig=abc").text
+    'https://host.org/t'
+    """
+
+    scheme: str
+    """`file` for the local disk."""
+    host: str
+    """The bucket, `container@account`, or the host with its port; empty on the local disk."""
+    path: str
+    """Absolute on the local disk; no slash at either end elsewhere."""
+
+    @classmethod
+    def of(cls, location: str) -> Place:
+        """The place that a path or URL names; a relative path is taken from the working directory."""
+        if "\0" in location or not location.strip():
+            raise StorageError(f"{location!r} is no path or URL")
+        if not is_url(location):
+            return cls("file", "", os.path.abspath(os.path.expanduser(location)))
+        name = location.partition(":")[0].lower()
+        if name not in _SCHEMES:
+            raise StorageError(
+                f"{name}: is no scheme that can be read", remedy=f"use a path or one of: {', '.join(sorted(_SCHEMES))}"
+            )
+        scheme, rest = _SCHEMES[name], location.partition(":")[2]
+        if scheme == "file":
+            # file:/a, file:///a and file://localhost/a are the same place.
+            host, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest.lstrip("/"))
+            if host not in ("", "localhost"):
+                raise StorageError(f"the host {host!r} of a file: URL is not this one")
+            return cls("file", "", os.path.abspath("/" + path))
+        # Only http knows queries and escapes: `?`, `#` and `%` can be in the key of an object.
+        if scheme in ("http", "https"):
+            try:
+                parts = urlsplit(location)
+                _ = parts.port
+            except ValueError:
+                raise StorageError("the URL cannot be read", where=location.partition("?")[0][:200]) from None
+            host, path = parts.netloc.rpartition("@")[2], unquote(parts.path)
+        else:
+            host, _, path = rest.removeprefix("//").partition("/")
+            if scheme != "abfss":
+                host = host.rpartition("@")[2]
+        if not host:
+            raise StorageError(f"the {scheme}: URL names no bucket, container or host")
+        return cls(scheme, host, clean_key(path, where=f"{scheme}://{host}"))
+
+    @property
+    def text(self) -> str:
+        """The location as it may be shown."""
+        if self.scheme == "file":
+            return self.path
+        return f"{self.scheme}://{self.host}/{self.path}".rstrip("/")
+
+    def key_of(self, other: Place) -> str | None:
+        """The path of another place relative to this one, `None` if it is not below.
+
+        >>> root = Place.of("s3://bucket/t")
+        >>> root.key_of(Place.of("s3://bucket/t/a")), root.key_of(Place.of("s3://bucket/t2/a"))
+        ('a', None)
+        """
+        if (self.scheme, self.host) != (other.scheme, other.host):
+            return None
+        if self.path == other.path:
+            return ""
+        above = self.path.rstrip("/") + "/" if self.path else ""
+        return other.path[len(above) :] if other.path.startswith(above) else None
+
+
+def is_url(path: str) -> bool:
+    """Whether the text starts with a scheme.
+
+    >>> is_url("file:/tmp/a"), is_url("C:/a"), is_url("k=a:b/c")
+    (True, False, False)
+    """
+    return _URL.match(path) is not None
+
+
+def split_last(location: str) -> tuple[str, str]:
+    """The folder of a location, with a query where a web URL has one, and the last name, which may be empty.
+
+    >>> split_last("https://host/a/b%20c.parquet?sig=1"), split_last("s3://bucket")
+    (('https://host/a?sig=1', 'b c.parquet'), ('s3://bucket', ''))
+    """
+    if not is_url(location) or location.lower().startswith("file:"):
+        folder, name = os.path.split(Place.of(location).path)
+        return folder, name
+    if location.lower().startswith(("http:", "https:")):
+        parts = urlsplit(location)
+        folder, _, name = parts.path.rstrip("/").rpartition("/")
+        return parts._replace(path=folder).geturl(), unquote(name)
+    scheme, mark, rest = location.partition("://")
+    folder, _, name = rest.rstrip("/").rpartition("/")
+    return (f"{scheme}{mark}{folder}", name) if folder else (location, "")
+
+
+def clean_key(path: str, *, where: str) -> str:
+    """A relative path in normal form; one that leads out of its root is refused.
+
+    >>> clean_key("./a//b/../c", where="t")
+    'a/c'
+    >>> clean_key("../secret", where="t")
+    Traceback (most recent call last):
+    geolake_nb.errors.StorageError: t: the path '../secret' leads outside the table
+    """
+    if "\0" in path:
+        raise StorageError(f"the path {path!r} holds a zero byte", where=where)
+    # Nearly every path of a million is in normal form already.
+    if "//" not in path and "./" not in path and not path.endswith((".", "/")) and not path.startswith("/"):
+        return path
+    key = posixpath.normpath(path.strip("/"))
+    if key == ".." or key.startswith("../"):
+        raise StorageError(f"the path {path!r} leads outside the table", where=where)
+    return "" if key == "." else key
