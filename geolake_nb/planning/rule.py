@@ -1,0 +1,82 @@
+"""What a rule of the check is: its name and source, what it needs to know, and how it finds a fault."""
+
+from __future__ import annotations
+
+import enum
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from geolake_nb.planning.finding import Finding, NotJudged, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from geolake_nb.formats.snapshot import TableFormat
+    from geolake_nb.planning.evidence import Evidence
+    from geolake_nb.planning.finding import Severity, SpecReference
+
+__all__ = ["Fault", "Needs", "Rule", "Unjudged"]
+
+
+class Needs(enum.Enum):
+    """What a rule needs beside the metadata of the table; the value says what it means that it is not there."""
+
+    ROW_GROUPS = "the row groups were not read"
+    FOOTERS = "the Parquet footers were not read"
+    DEEP = "the data was not scanned (--deep)"
+    RASTERS = "the rasters were not read"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a rule found at some places; the rule itself supplies the rest of the finding."""
+
+    what: str
+    place: Place = field(default_factory=Place)
+    spec: SpecReference | None = None
+    """Where formats have the rule in different documents; else that of the rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unjudged:
+    """Why a rule cannot tell."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: an id such as `bounds.missing`, and a function that yields what breaks it."""
+
+    id: str
+    severity: Severity
+    summary: str
+    """What is wrong with a table that breaks it, in one line."""
+    spec: SpecReference
+    find: Callable[[Evidence], Iterable[Fault | Unjudged]]
+    mend: str | None = None
+    """The command, with `{table}` where the table goes."""
+    formats: frozenset[TableFormat] | None = None
+    """The formats that it is about; `None` for all."""
+    needs: Needs | None = None
+
+    def judge(self, evidence: Evidence) -> Iterator[Finding | NotJudged]:
+        """What the rule says about a table; nothing when all is well or the rule is about other tables."""
+        if self.formats is not None and evidence.snapshot.format not in self.formats:
+            return
+        if self.needs is not None and not evidence.has(self.needs):
+            # Without a column to judge there is nothing that the evidence could show.
+            if evidence.concerns(self.needs):
+                yield NotJudged(self.id, self.needs.value)
+            return
+        for fault in self.find(evidence):
+            if isinstance(fault, Unjudged):
+                yield NotJudged(self.id, fault.why)
+            else:
+                yield self._finding(fault, evidence.snapshot.location)
+
+    def _finding(self, fault: Fault, location: str) -> Finding:
+        # Only the marker is replaced: braces in a location are part of it.
+        mend = None if self.mend is None else self.mend.replace("{table}", shlex.quote(location))
+        return Finding(self.id, self.severity, fault.place, fault.what, fault.spec or self.spec, mend)

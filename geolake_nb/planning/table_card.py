@@ -1,0 +1,80 @@
+"""A table at a glance: format, protocol, columns, how much of it has bounds, and which engines can use it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from geolake_nb.planning.coverage import coverage
+from geolake_nb.planning.engines import engine_facts
+from geolake_nb.planning.explanation_text import bytes_text
+from geolake_nb.planning.finding import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geolake_nb.formats.snapshot import Snapshot
+
+__all__ = ["card_dict", "table_card"]
+
+
+def table_card(snapshot: Snapshot) -> str:
+    """The card as text in 100 columns."""
+    return "\n".join(_lines(snapshot))
+
+
+def card_dict(snapshot: Snapshot) -> dict[str, Any]:
+    """`location, format, version, timestamp, protocol, features, files, rows, bytes, schema, coverage, engines`."""
+    table = snapshot.files.table
+    return {
+        "location": snapshot.location,
+        "format": snapshot.format.value,
+        "version": snapshot.version,
+        "timestamp": None if snapshot.timestamp is None else snapshot.timestamp.isoformat(),
+        "protocol": snapshot.protocol.summary,
+        "features": [
+            {
+                "name": feature.name,
+                "meaning": feature.meaning,
+                "needed_to_read": feature.needed_to_read,
+                "needed_to_write": feature.needed_to_write,
+                "known": feature.known,
+            }
+            for feature in snapshot.protocol.features
+        ],
+        "files": len(snapshot.files),
+        "rows": pc.sum(table["rows"], min_count=0, skip_nulls=False).as_py(),
+        "bytes": pc.sum(table["bytes"]).as_py() or 0,
+        "schema": str(snapshot.schema).splitlines(),
+        "partition_columns": list(snapshot.partition_columns),
+        "coverage": [one.to_dict() for one in coverage(snapshot)],
+        "engines": [fact.to_dict() for fact in engine_facts(snapshot)],
+    }
+
+
+def _lines(snapshot: Snapshot) -> Iterator[str]:
+    card = card_dict(snapshot)
+    version = "" if snapshot.version is None else f", version {snapshot.version}"
+    when = "" if snapshot.timestamp is None else f" of {snapshot.timestamp:%Y-%m-%d %H:%M:%S} UTC"
+    yield printable(snapshot.location)
+    yield f"{snapshot.format.value.capitalize()}{version}{when}; {card['protocol']}"
+    rows = "unknown rows" if card["rows"] is None else f"{card['rows']:,} rows"
+    yield f"{card['files']:,} files, {rows}, {bytes_text(card['bytes'])}"
+    features = [feature for feature in snapshot.protocol.features if feature.needed_to_read or not feature.known]
+    for feature in features:
+        yield f"  needs {feature.name}: {feature.meaning}"
+    yield ""
+    yield from (f"  {printable(line)}" for line in str(snapshot.schema).splitlines())
+    bounded = coverage(snapshot)
+    if bounded:
+        yield ""
+    for one in bounded:
+        share = "no files" if one.share is None else f"{one.share:.0%} of the bytes"
+        yield f"bounds of {one.column}: {one.covered.files:,} of {one.total.files:,} files, {share}"
+    facts = engine_facts(snapshot)
+    if facts:
+        yield f"\n{'engine':28}{'reads':11}{'writes':11}skips on geometry, on geography"
+    for fact in facts:
+        skips = f"{fact.skips_geometry.value}, {fact.skips_geography.value}"
+        yield f"{fact.engine:28}{fact.reads.value:11}{fact.writes.value:11}{skips}"
