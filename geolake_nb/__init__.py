@@ -6,12 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from geolake_nb.api.opening import open  # noqa: A004
+    from geolake_nb.api.table import Table
     from geolake_nb.core.bounds import bounds
     from geolake_nb.core.box import Box
     from geolake_nb.core.types import geography, geometry, raster
     from geolake_nb.errors import GeolakeError
 
-__all__ = ["Box", "GeolakeError", "__version__", "bounds", "geography", "geometry", "raster"]
+__all__ = ["Box", "GeolakeError", "Table", "__version__", "bounds", "geography", "geometry", "open", "raster"]
 
 __version__ = "0.1.0"
 
@@ -19,9 +21,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Box": "geolake_nb.core.box",
     "GeolakeError": "geolake_nb.errors",
+    "Table": "geolake_nb.api.table",
     "bounds": "geolake_nb.core.bounds",
     "geography": "geolake_nb.core.types",
     "geometry": "geolake_nb.core.types",
+    "open": "geolake_nb.api.opening",
     "raster": "geolake_nb.core.types",
 }
 

@@ -1,6 +1,7 @@
 """The whole test suite on a fresh machine: `python3 -m tests`.
 
-Needs Python 3.11 or later and nothing else: makes `.venv`, installs the locked packages, then runs every check.
+Needs Python 3.11 or later, and Java 17 for the tests with Spark: makes `.venv`, installs the locked packages, then
+runs every check.
 Words after the command go to pytest instead of the default selection.
 """
 
@@ -27,7 +28,8 @@ def install() -> None:
     if stamp.exists():
         return
     print("installing into .venv ...", flush=True)
-    venv.create(VENV, with_pip=True)
+    if not Path(PYTHON).exists():
+        venv.create(VENV, with_pip=True, symlinks=os.name != "nt")
     pip = [
         PYTHON,
         "-m",
@@ -38,7 +40,7 @@ def install() -> None:
         "-c",
         "requirements.lock",
     ]
-    subprocess.run([*pip, "-e", ".[dev,raster]"], cwd=ROOT, check=True)
+    subprocess.run([*pip, "-e", ".[dev,raster,s3,spark,sql]"], cwd=ROOT, check=True)
     stamp.touch()
 
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from geolake_nb import __version__
-from geolake_nb.cli import demo
+from geolake_nb.cli import check, demo, diff, explain, files, history, open_table, rasters, row_groups, schema
 from geolake_nb.errors import GeolakeError
 
 if TYPE_CHECKING:
@@ -15,15 +15,22 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_COMMANDS = {"demo": demo}
+_COMMANDS = {
+    "open": open_table,
+    "schema": schema,
+    "files": files,
+    "history": history,
+    "diff": diff,
+    "row-groups": row_groups,
+    "rasters": rasters,
+    "explain": explain,
+    "check": check,
+    "demo": demo,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit code; an error is one sentence on standard error.
-
-    >>> main(["demo", "--basin", "XX"])  # doctest: +SKIP
-    2
-    """
+    """Run one subcommand and return its exit code; an error is one sentence on standard error."""
     parser = argparse.ArgumentParser(prog="geolake", description="Look into geospatial lakehouse tables and mend them.")
     parser.add_argument("--version", action="version", version=f"geolake {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -1,0 +1,197 @@
+"""From what a user names (a path, a URL, a catalog's table, another library's object) to an open table."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.errors import GeolakeError, MissingFileError, NotATableError
+from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.storage import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from geolake_nb.api.table import Table
+    from geolake_nb.formats.iceberg.catalogs import CatalogTable
+    from geolake_nb.formats.snapshot import Snapshot, VersionInfo
+
+__all__ = ["Source", "open"]
+
+_METADATA_FILE = re.compile(r"metadata\.json(\.gz)?$")
+_GLOB = re.compile(r"[*?\[]")
+
+_CHOICES = {
+    TableFormat.DELTA: ("timestamp", "version"),
+    TableFormat.ICEBERG: ("ref", "snapshot_id", "timestamp"),
+    TableFormat.PARQUET: (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place that holds a table, and how to read it there again at another version."""
+
+    format: TableFormat
+    """Iceberg for Havasu too: only its metadata tells them apart."""
+    storage: Storage
+    place: str = field(repr=False)
+    """What the user named; it may hold a secret."""
+    options: Mapping[str, str] = field(repr=False, default_factory=dict)
+    metadata: str | None = None
+    """The metadata file of an Iceberg table, where it is not to be looked for."""
+
+    def snapshot(
+        self,
+        *,
+        version: int | None = None,
+        timestamp: datetime | None = None,
+        snapshot_id: int | None = None,
+        ref: str | None = None,
+    ) -> Snapshot:
+        """The table at the version that is asked for, or the newest one."""
+        asked = {"version": version, "timestamp": timestamp, "snapshot_id": snapshot_id, "ref": ref}
+        for name, value in asked.items():
+            if value is not None and name not in _CHOICES[self.format]:
+                known = ", ".join(_CHOICES[self.format])
+                remedy = f"use one of: {known}" if known else "a set of files has no versions"
+                raise GeolakeError(
+                    f"{name} means nothing for a {self.format.value} table", where=self.storage.location, remedy=remedy
+                )
+        if self.format is TableFormat.DELTA:
+            from geolake_nb.formats.delta.snapshot import open_delta
+
+            return open_delta(self.storage, version=version, timestamp=timestamp)
+        if self.format is TableFormat.PARQUET:
+            from geolake_nb.formats.parquet_files import open_parquet
+
+            return open_parquet(self.place, options=self.options)
+        from geolake_nb.formats.iceberg.snapshot import open_iceberg
+
+        return open_iceberg(self.storage, metadata=self.metadata, snapshot_id=snapshot_id, timestamp=timestamp, ref=ref)
+
+    def history(self) -> Sequence[VersionInfo]:
+        """The versions of the table, newest first."""
+        if self.format is TableFormat.DELTA:
+            from geolake_nb.formats.delta.history import delta_history
+
+            return delta_history(self.storage)
+        if self.format is TableFormat.PARQUET:
+            return []
+        from geolake_nb.formats.iceberg.snapshot import iceberg_history
+
+        return iceberg_history(self.storage, metadata=self.metadata)[::-1]
+
+
+def open(  # noqa: A001
+    source: Any,
+    *,
+    version: int | None = None,
+    timestamp: str | datetime | None = None,
+    snapshot_id: int | None = None,
+    ref: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Table:
+    """Open a table from its metadata alone, without a JVM.
+
+    `source` is a path, a URL, a glob of Parquet files, an Iceberg `metadata.json`, the name of a table in an Iceberg
+    catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table.
+    `version` is Delta's, `snapshot_id` and `ref` (a branch or tag) are Iceberg's, `timestamp` serves both.
+    `storage_options` are named as in deltalake.
+
+    >>> import tempfile
+    >>> open(tempfile.mkdtemp())
+    Traceback (most recent call last):
+    geolake_nb.errors.NotATableError: /...: no table here: neither _delta_log/, nor Iceberg's metadata/, nor Parquet ...
+    """
+    from geolake_nb.api.table import Table
+
+    found = _find(source, dict(storage_options or {}))
+    if version is None and type(source).__module__.startswith("deltalake"):
+        version = source.version()
+    snapshot = found.snapshot(version=version, timestamp=_time(timestamp), snapshot_id=snapshot_id, ref=ref)
+    return Table(snapshot, found)
+
+
+def _time(value: str | datetime | None) -> datetime | None:
+    """The time that a text means; without a zone it is UTC."""
+    if value is None:
+        return None
+    try:
+        when = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        raise GeolakeError(f"timestamp {value!r} is no time", remedy="write 2026-11-01T12:00:00Z") from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def _find(source: Any, options: dict[str, str]) -> Source:
+    module = type(source).__module__
+    if module.startswith("deltalake"):
+        return _at(source.table_uri, options)
+    if module.startswith("pyiceberg"):
+        from geolake_nb.formats.iceberg.catalogs import from_pyiceberg
+
+        return _in_catalog(from_pyiceberg(source), options)
+    if not isinstance(source, str | os.PathLike):
+        raise GeolakeError(
+            f"a {type(source).__name__} names no table",
+            remedy="give a path, a URL, a table's name, a deltalake.DeltaTable or a pyiceberg table",
+        )
+    return _at(os.fspath(source), options)
+
+
+def _at(place: str, options: dict[str, str]) -> Source:
+    from geolake_nb.formats.iceberg.catalogs import load_from_catalog, split_table_name
+    from geolake_nb.formats.iceberg.location import split_metadata_path
+    from geolake_nb.spark.tables import find_spark_table
+
+    if _METADATA_FILE.search(place):
+        root, metadata = split_metadata_path(place)
+        return Source(TableFormat.ICEBERG, Storage.at(root, options=options), place, options, metadata)
+    if _GLOB.search(place):
+        return Source(TableFormat.PARQUET, Storage.at("."), place, options)
+    if not os.path.exists(place):
+        named = split_table_name(place)
+        if named is not None:
+            return _in_catalog(load_from_catalog(*named), options)
+        known = find_spark_table(place)
+        if known is not None:
+            return _at(known.metadata or known.location, options)
+    return _look_into(place, options)
+
+
+def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:
+    merged = {**table.options, **options}
+    storage = Storage.at(table.root, options=merged)
+    return Source(TableFormat.ICEBERG, storage, table.metadata_location, merged, table.metadata)
+
+
+def _look_into(place: str, options: dict[str, str]) -> Source:
+    from geolake_nb.formats.delta.snapshot import is_delta
+    from geolake_nb.formats.iceberg.snapshot import is_iceberg
+    from geolake_nb.formats.parquet_files import is_parquet_place
+
+    storage = Storage.at(place, options=options)
+    if is_delta(storage):
+        return Source(TableFormat.DELTA, storage, place, options)
+    if is_iceberg(storage):
+        return Source(TableFormat.ICEBERG, storage, place, options)
+    if is_parquet_place(storage) or _is_parquet_file(place, options):
+        return Source(TableFormat.PARQUET, storage, place, options)
+    if storage.is_local and not os.path.exists(storage.location):
+        raise MissingFileError("there is nothing at this path", where=storage.location, remedy="check the path")
+    raise NotATableError(
+        "no table here: neither _delta_log/, nor Iceberg's metadata/, nor Parquet files",
+        where=storage.location,
+        remedy="give the root folder of a table",
+    )
+
+
+def _is_parquet_file(place: str, options: dict[str, str]) -> bool:
+    from geolake_nb.formats.parquet_files import is_parquet_place
+
+    storage, name = Storage.with_file(place, options=options)
+    return storage.exists(name) and is_parquet_place(storage, name)

@@ -1,0 +1,165 @@
+"""An open table: what a user holds and asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.types import GeographyType, GeometryType, RasterType
+from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.snapshot import TableFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from geolake_nb.api.opening import Source
+    from geolake_nb.core.box import Box
+    from geolake_nb.core.predicate import Predicate
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.file_table import FileTable
+    from geolake_nb.formats.snapshot import Protocol, Snapshot, VersionInfo
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.diff import Diff
+    from geolake_nb.planning.explanation import Explanation
+    from geolake_nb.planning.finding import Findings
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["Table"]
+
+
+class Table:
+    """A table at one version, read from its metadata; what reads data files says so."""
+
+    def __init__(self, snapshot: Snapshot, source: Source) -> None:
+        self.snapshot = snapshot
+        self._source = source
+
+    def __repr__(self) -> str:
+        version = "" if self.version is None else f", version {self.version}"
+        return f"Table({self.location!r}, {self.snapshot.format.value}{version})"
+
+    def __str__(self) -> str:
+        from geolake_nb.planning.table_card import table_card
+
+        return table_card(self.snapshot)
+
+    @property
+    def location(self) -> str:
+        """The root of the table."""
+        return self.snapshot.location
+
+    @property
+    def version(self) -> int | None:
+        """The Delta version or the Iceberg snapshot id."""
+        return self.snapshot.version
+
+    @property
+    def protocol(self) -> Protocol:
+        """What an engine must speak to read and to write the table."""
+        return self.snapshot.protocol
+
+    @property
+    def schema(self) -> Schema:
+        """The columns, with geo types, CRS and collations."""
+        return self.snapshot.schema
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's own properties."""
+        return self.snapshot.properties
+
+    @property
+    def files(self) -> FileTable:
+        """The live files with their bounds."""
+        return self.snapshot.files
+
+    def history(self) -> list[VersionInfo]:
+        """The versions of the table, newest first; none for a set of Parquet files."""
+        return list(self._source.history())
+
+    def at(self, version: int) -> Table:
+        """The same table at another Delta version or Iceberg snapshot."""
+        if self.snapshot.format is TableFormat.DELTA:
+            return Table(self._source.snapshot(version=version), self._source)
+        return Table(self._source.snapshot(snapshot_id=version), self._source)
+
+    def diff(self, old: int, new: int | None = None) -> Diff:
+        """What changed between two versions; `new` is this one where it is not given."""
+        from geolake_nb.planning.diff import diff
+
+        later = self if new is None else self.at(new)
+        return diff(self.at(old).snapshot, later.snapshot)
+
+    def row_groups(self, *, on_progress: Progress | None = None) -> pa.Table:
+        """The row groups of every data file with their boxes: reads the footers, in parallel."""
+        from geolake_nb.formats.data_files import data_keys
+        from geolake_nb.formats.row_groups import row_groups
+
+        keys = data_keys(self.snapshot)
+        table = row_groups(self._storage, keys, self.schema, on_progress=on_progress)
+        return _with_stored_paths(table, keys, self.files.table["path"])
+
+    def rasters(self, *, on_progress: Progress | None = None) -> pa.Table:
+        """The rasters with their outlines: reads the metadata columns of the data files, never a pixel."""
+        from geolake_nb.formats.data_files import raster_rows
+
+        if not self._has(RasterType):
+            raise GeolakeError("the table has no raster column", where=self.location, remedy="rasters are Havasu's")
+        return raster_rows(self._storage, self.snapshot, on_progress=on_progress)
+
+    def explain(
+        self, where: str | Predicate | Box, *, column: str | None = None, row_groups: bool = False
+    ) -> Explanation:
+        """Which files a query reads and why; with `row_groups` the footers are read and judged too.
+
+        `where` is SQL text, a predicate, or a box that the rows have to meet; `column` says which geo column the
+        box is about where there are several.
+        """
+        from geolake_nb.planning.explain import explain
+
+        groups = self.row_groups() if row_groups else None
+        return explain(self.snapshot, where, column=column, row_groups=groups)
+
+    def check(self, *, footers: bool = True, deep: bool | int = False, on_progress: Progress | None = None) -> Findings:
+        """What is wrong with the table, and the command that mends it.
+
+        By default the Parquet footers are read and compared with the metadata; `footers=False` looks at the metadata
+        alone. `deep=True` reads every value of the geo columns, a number reads that many files, spread over the table.
+        """
+        from geolake_nb.formats import data_files
+        from geolake_nb.planning.check import check
+
+        evidence: dict[str, Any] = {}
+        if footers and self._has(GeometryType, GeographyType):
+            evidence["row_groups"] = self.row_groups(on_progress=on_progress)
+            evidence["footers"] = data_files.footer_types(self._storage, self.snapshot, on_progress=on_progress)
+        if footers and self._has(RasterType):
+            evidence["rasters"] = data_files.raster_groups(
+                self._storage, self.snapshot, bands=bool(deep), on_progress=on_progress
+            )
+        if deep:
+            wanted = len(self.files) if deep is True else min(deep, len(self.files))
+            positions = [number * len(self.files) // wanted for number in range(wanted)]
+            evidence["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
+        return check(self.snapshot, **evidence)
+
+    @property
+    def _storage(self) -> Storage:
+        if self.snapshot.format is TableFormat.PARQUET:
+            storage: Storage = self.snapshot.details.storage
+            return storage
+        return self._source.storage
+
+    def _has(self, *kinds: type) -> bool:
+        return any(isinstance(field.type, kinds) for _, field in self.schema.geo_columns())
+
+
+def _with_stored_paths(table: pa.Table, keys: list[str], stored: pa.ChunkedArray) -> pa.Table:
+    """The same table with paths as the file table has them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    places = pc.index_in(table["path"], value_set=pa.array(keys, pa.string()))
+    return table.set_column(0, "path", stored.combine_chunks().take(pa.chunked_array(places).combine_chunks()))

@@ -1,0 +1,39 @@
+"""What is wrong with a table, and the command that mends it; exits with 1 for findings, 2 for errors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.table_options import add_table_options, open_table, print_json, progress
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_table_options(parser)
+    parser.add_argument("--metadata-only", action="store_true", help="do not read the Parquet footers")
+    parser.add_argument(
+        "--deep",
+        nargs="?",
+        const=True,
+        default=False,
+        type=int,
+        metavar="FILES",
+        help="read the data of all files, or of so many spread over the table",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the findings."""
+    table = open_table(options)
+    with progress("files") as report:
+        findings = table.check(footers=not options.metadata_only, deep=options.deep, on_progress=report)
+    if options.json:
+        print_json(findings.to_dict())
+    else:
+        print(findings)
+    return findings.exit_code()

@@ -1,0 +1,24 @@
+"""The live files of a table with their bounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.table_options import add_table_options, open_table, print_table
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_table_options(parser)
+    parser.add_argument("--limit", type=int, default=20, help="how many files to show as text (default 20)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the files."""
+    print_table(open_table(options).files.table, options, "files")
+    return 0

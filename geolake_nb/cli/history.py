@@ -1,0 +1,40 @@
+"""The versions of a table, newest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.table_options import add_table_options, open_table, print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_table_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the history."""
+    history = open_table(options).history()
+    if options.json:
+        versions = [
+            {
+                "version": one.version,
+                "timestamp": None if one.timestamp is None else one.timestamp.isoformat(),
+                "operation": one.operation,
+                "parent": one.parent,
+                "details": dict(one.details),
+            }
+            for one in history
+        ]
+        print_json({"versions": versions})
+        return 0
+    print(f"{'version':>20}  {'time (UTC)':20}operation")
+    for one in history:
+        when = "" if one.timestamp is None else f"{one.timestamp:%Y-%m-%d %H:%M:%S}"
+        print(f"{one.version:>20}  {when:20}{one.operation or ''}")
+    return 0

@@ -1,0 +1,29 @@
+"""A table at a glance: format, protocol, columns, bounds, engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.table_options import add_table_options, open_table, print_json
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_table_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the card."""
+    from geolake_nb.planning.table_card import card_dict
+
+    table = open_table(options)
+    if options.json:
+        print_json(card_dict(table.snapshot))
+    else:
+        print(table)
+    return 0

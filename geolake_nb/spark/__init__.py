@@ -1,0 +1,1 @@
+"""Everything that speaks to Spark; the only layer that names pyspark."""

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+import shapely
+
+import geolake_nb as gl
+from geolake_nb.errors import CorruptTableError, GeolakeError, MissingFileError, NotATableError, StorageError
+from geolake_nb.formats.storage import Storage
+from tests import small_tables
+
+MAKERS = {"parquet": small_tables.make_parquet, "delta": small_tables.make_delta, "havasu": small_tables.make_havasu}
+
+
+@pytest.fixture(params=MAKERS)
+def table(request, tmp_path):
+    return gl.open(MAKERS[request.param](tmp_path / "t"))
+
+
+def test_every_format_gives_the_same_files_and_boxes(table):
+    files = table.files.to_pandas().sort_values("geom.xmin")
+    assert files["rows"].tolist() == [4, 4, 4]
+    assert files["geom.xmin"].tolist() == pytest.approx([-70, 10, 175], abs=1e-9)
+    assert files["geom.ymax"].tolist() == pytest.approx([-27, 53, -15], abs=1e-9)
+    assert pa.table(table.files).num_rows == 3
+    assert table.files.box_array("geom").type.extension_name == "geoarrow.box"
+
+
+def test_a_window_reads_the_one_file_that_it_meets(table):
+    explanation = table.explain(gl.Box(11, 51, 12, 52))
+    assert explanation.read.files == 1
+    assert explanation.total.files == 3
+    with_groups = table.explain("ST_Intersects(geom, ST_MakeEnvelope(11, 51, 12, 52))", row_groups=True)
+    assert with_groups.read.files == 1
+
+
+def test_a_good_table_has_no_errors(table):
+    findings = table.check(deep=True)
+    assert [finding.rule for finding in findings if finding.severity.name == "ERROR"] == []
+
+
+def test_row_groups_name_files_as_the_file_table_does(table):
+    groups = table.row_groups()
+    assert set(groups["path"].to_pylist()) == set(table.files.table["path"].to_pylist())
+    assert pc.sum(groups["rows"]).as_py() == 12
+
+
+def test_a_delta_table_without_bounds_reads_everything_and_says_so(tmp_path):
+    table = gl.open(small_tables.make_delta(tmp_path / "t", bounds=False))
+    explanation = table.explain(gl.Box(11, 51, 12, 52))
+    assert explanation.read.files == 3
+    assert "bounds.missing" in {finding.rule for finding in table.check()}
+
+
+def test_versions_histories_and_differences(tmp_path):
+    table = gl.open(small_tables.make_delta(tmp_path / "t"))
+    assert [one.version for one in table.history()] == [1, 0]
+    assert len(table.at(0).files) == 1
+    assert table.diff(0).added.num_rows == 2
+    assert gl.open(tmp_path / "t", version=0).version == 0
+    with pytest.raises(GeolakeError, match="snapshot_id means nothing for a delta table"):
+        gl.open(tmp_path / "t", snapshot_id=3)
+
+
+def test_a_parquet_file_a_glob_and_a_deltalake_object(tmp_path):
+    folder = small_tables.make_parquet(tmp_path / "p")
+    assert len(gl.open(folder / "part-1.parquet").files) == 1
+    assert len(gl.open(f"{folder}/part-[01].parquet").files) == 2
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.write_deltalake(tmp_path / "d", pa.table({"id": [1, 2]}))
+    assert gl.open(deltalake.DeltaTable(tmp_path / "d")).files.table["rows"].to_pylist() == [2]
+
+
+def test_rasters_show_their_outlines_and_read_no_pixel(tmp_path):
+    rasters = gl.open(small_tables.make_rasters(tmp_path / "r")).rasters()
+    outlines = shapely.from_wkb(rasters["footprint"].to_pylist())
+    for (x, y), outline in zip(small_tables.PLACES, outlines, strict=True):  # four half-degree pixels each way
+        assert outline.bounds == pytest.approx((x, y - 2, x + 2, y), abs=1e-9)
+
+
+def test_a_table_without_rasters_says_so(table):
+    with pytest.raises(GeolakeError, match="no raster column"):
+        table.rasters()
+
+
+def test_a_table_on_s3(s3, tmp_path):
+    folder = small_tables.make_delta(tmp_path / "t")
+    s3.upload(folder, "lake", "tables/t")
+    table = gl.open("s3://lake/tables/t", storage_options=s3.options)
+    assert table.explain(gl.Box(11, 51, 12, 52)).read.files == 1
+    secret = s3.options["aws_secret_access_key"]
+    assert secret not in f"{table!r} {table} {table.snapshot!r}"
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda folder: folder / "nothing", MissingFileError),
+        (lambda folder: folder, NotATableError),
+        (lambda folder: 7, GeolakeError),
+    ],
+)
+def test_what_is_no_table_is_refused_in_one_sentence(tmp_path, make, error):
+    with pytest.raises(error) as caught:
+        gl.open(make(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_broken_log_is_named(tmp_path):
+    folder = small_tables.make_delta(tmp_path / "t")
+    (folder / "_delta_log" / f"{0:020}.json").write_text('{"add": {"path"')
+    with pytest.raises(CorruptTableError):
+        gl.open(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_without_permission_is_an_error_of_storage(tmp_path):
+    folder = small_tables.make_parquet(tmp_path / "p")
+    os.chmod(folder, 0)
+    storage = Storage.at(str(folder))
+    os.seteuid(65534)
+    try:
+        with pytest.raises(StorageError):
+            storage.list()
+    finally:
+        os.seteuid(0)

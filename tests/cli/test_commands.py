@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from geolake_nb.cli import main
+from tests import small_tables
+
+
+@pytest.fixture
+def delta(tmp_path):
+    return str(small_tables.make_delta(tmp_path / "roads"))
+
+
+COMMANDS = {
+    "open": [],
+    "schema": [],
+    "files": [],
+    "history": [],
+    "row-groups": [],
+    "explain": ["--box=11,51,12,52"],
+    "check": [],
+}
+
+
+def run(capsys, *words):
+    code = main(list(words))
+    return code, *capsys.readouterr()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_text_in_a_hundred_columns_and_json(delta, command, capsys):
+    code, out, err = run(capsys, command, delta, *COMMANDS[command])
+    assert (code, err) == (0, "")
+    folder = len(delta)
+    assert all(len(line) <= 100 + folder for line in out.splitlines() if command not in ("files", "row-groups"))
+    code, out, err = run(capsys, command, delta, "--json", *COMMANDS[command])
+    assert (code, err) == (0, "")
+    json.loads(out)
+
+
+def test_diff_and_versions(delta, capsys):
+    code, out, _ = run(capsys, "diff", delta, "0", "1", "--json")
+    assert code == 0
+    assert json.loads(out)
+    code, out, _ = run(capsys, "open", delta, "--version", "0", "--json")
+    assert (code, json.loads(out)["version"]) == (0, 0)
+
+
+def test_rasters(tmp_path, capsys):
+    folder = str(small_tables.make_rasters(tmp_path / "r"))
+    code, out, _ = run(capsys, "rasters", folder, "--json")
+    assert code == 0
+    assert [row["bands"] for row in json.loads(out)["rasters"]] == [1, 1, 1]
+
+
+def test_findings_exit_with_one(tmp_path, capsys):
+    folder = str(small_tables.make_delta(tmp_path / "t", bounds=False))
+    code, out, _ = run(capsys, "check", folder)
+    assert code == 1
+    assert "bounds.missing" in out
+    assert f"geolake repair {folder}" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["open", "/no/such/place"], "geolake: /no/such/place: there is nothing at this path; check the path\n"),
+        (["explain", "TABLE", "--box=1,2,3"], "is not four numbers"),
+        (["explain", "TABLE", "--where", "ST_Intersects(gem, 'POINT(1 2)')"], "geom"),
+        (["open", "TABLE", "--version", "99"], "99"),
+        (["open", "TABLE", "--timestamp", "soon"], "is no time"),
+        (["open", "TABLE", "--storage-option", "hush"], "is not KEY=VALUE"),
+        (["rasters", "TABLE"], "no raster column"),
+    ],
+)
+def test_errors_are_one_sentence_and_exit_with_three(delta, words, said, capsys):
+    code, out, err = run(capsys, *[delta if word == "TABLE" else word for word in words])
+    assert (code, out) == (3, "")
+    assert err.startswith("geolake: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert "hush" not in err
+
+
+def test_demo_shows_every_ocean_and_every_format(capsys):
+    code, out, _ = run(capsys, "demo")
+    assert code == 0
+    for word in ("South Pacific", "88.5 … -118.0", "POINT M(-180 -62.3 0)", "Iceberg geography", "Parquet GEOGRAPHY"):
+        assert word in out
+    code, _, err = run(capsys, "demo", "--basin", "XX")
+    assert (code, err) == (3, "geolake: demo: no basin 'XX'; use one of: EP, NA, NI, SA, SI, SP, WP\n")

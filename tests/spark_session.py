@@ -1,0 +1,54 @@
+"""One Spark session with Delta for all tests that need a real engine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+# The jars come from the central repository alone. Spark's own list starts with the local Maven repository, which
+# may hold the description of a package without the package itself, and that ends the search.
+_IVY_SETTINGS = """<ivysettings>
+  <settings defaultResolver="central"/>
+  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+</ivysettings>
+"""
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local session with Delta and its geospatial preview."""
+    delta = pytest.importorskip("delta", reason="delta-spark is not installed")
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("there is no Java")
+    folder = tmp_path_factory.mktemp("spark")
+    settings = folder / "ivysettings.xml"
+    settings.write_text(_IVY_SETTINGS)
+    options = {
+        "spark.databricks.delta.geo.preview.enabled": "true",
+        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.jars.ivy": str(Path.home() / ".cache" / "geolake_nb" / "ivy"),
+        "spark.jars.ivySettings": str(settings),
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.ui.enabled": "false",
+    }
+    builder = sql.SparkSession.builder.master("local[2]").appName("geolake_nb tests")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    session = delta.configure_spark_with_delta_pip(builder).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
