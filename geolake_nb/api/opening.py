@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class Source:
     options: Mapping[str, str] = field(repr=False, default_factory=dict)
     metadata: str | None = None
     """The metadata file of an Iceberg table, where it is not to be looked for."""
+    allow_unknown_features: bool = False
 
     def snapshot(
         self,
@@ -64,7 +65,12 @@ class Source:
         if self.format is TableFormat.DELTA:
             from geolake_nb.formats.delta.snapshot import open_delta
 
-            return open_delta(self.storage, version=version, timestamp=timestamp)
+            return open_delta(
+                self.storage,
+                version=version,
+                timestamp=timestamp,
+                allow_unknown_features=self.allow_unknown_features,
+            )
         if self.format is TableFormat.PARQUET:
             from geolake_nb.formats.parquet_files import open_parquet
 
@@ -94,13 +100,15 @@ def open(  # noqa: A001
     snapshot_id: int | None = None,
     ref: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    allow_unknown_features: bool = False,
 ) -> Table:
     """Open a table from its metadata alone, without a JVM.
 
     `source` is a path, a URL, a glob of Parquet files, an Iceberg `metadata.json`, the name of a table in an Iceberg
     catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table.
     `version` is Delta's, `snapshot_id` and `ref` (a branch or tag) are Iceberg's, `timestamp` serves both.
-    `storage_options` are named as in deltalake.
+    `storage_options` are named as in deltalake. A Delta table with a reader feature that is not known here is refused,
+    unless `allow_unknown_features`: its files and statistics may then mislead.
 
     >>> import tempfile
     >>> open(tempfile.mkdtemp())
@@ -109,7 +117,7 @@ def open(  # noqa: A001
     """
     from geolake_nb.api.table import Table
 
-    found = _find(source, dict(storage_options or {}))
+    found = replace(_find(source, dict(storage_options or {})), allow_unknown_features=allow_unknown_features)
     if version is None and type(source).__module__.startswith("deltalake"):
         version = source.version()
     snapshot = found.snapshot(version=version, timestamp=_time(timestamp), snapshot_id=snapshot_id, ref=ref)

@@ -35,6 +35,9 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="an option of the object store, named as in deltalake; may be repeated",
     )
+    parser.add_argument(
+        "--allow-unknown-features", action="store_true", help="open a Delta table with reader features not known here"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON with stable keys instead of text")
 
 
@@ -49,6 +52,7 @@ def open_table(options: argparse.Namespace) -> Table:
         snapshot_id=options.snapshot_id,
         ref=options.ref,
         storage_options=storage_options(options.storage_option),
+        allow_unknown_features=options.allow_unknown_features,
     )
 
 

@@ -84,6 +84,66 @@ def test_errors_are_one_sentence_and_exit_with_three(delta, words, said, capsys)
     assert "hush" not in err
 
 
+def no_table(folder):
+    folder.mkdir()
+
+
+def gap_in_the_log(folder):
+    small_tables.make_delta(folder)
+    (folder / "_delta_log" / f"{1:020}.json").rename(folder / "_delta_log" / f"{2:020}.json")
+
+
+def truncated_checkpoint(folder):
+    small_tables.make_delta(folder)
+    (folder / "_delta_log" / f"{1:020}.checkpoint.parquet").write_bytes(b"PAR1 and no more")
+    (folder / "_delta_log" / f"{0:020}.json").unlink()
+
+
+def unknown_feature(folder):
+    small_tables.make_delta(folder)
+    first = folder / "_delta_log" / f"{0:020}.json"
+    first.write_text(first.read_text().replace('["geospatial"]', '["geospatial", "timeMachine"]'))
+
+
+def corrupt_manifest(folder):
+    small_tables.make_havasu(folder)
+    for manifest in folder.glob("metadata/*.avro"):
+        manifest.write_bytes(manifest.read_bytes()[:40] + b"\xff" * 40)
+
+
+def truncated_parquet(folder):
+    small_tables.make_parquet(folder)
+    file = folder / "part-0.parquet"
+    file.write_bytes(file.read_bytes()[:-30])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (no_table, "no table here"),
+        (gap_in_the_log, "1"),
+        (truncated_checkpoint, "checkpoint"),
+        (unknown_feature, "timeMachine"),
+        (corrupt_manifest, "avro"),
+        (truncated_parquet, "part-0.parquet"),
+    ],
+)
+def test_a_table_that_cannot_be_opened_gets_one_sentence(tmp_path, spoil, said, capsys):
+    spoil(tmp_path / "t")
+    code, out, err = run(capsys, "open", str(tmp_path / "t"))
+    assert (code, out) == (3, "")
+    assert err.startswith("geolake: ")
+    assert err.count("\n") == 1
+    assert said.lower() in err.lower()
+
+
+def test_a_table_with_an_unknown_feature_opens_when_told_to(tmp_path, capsys):
+    unknown_feature(tmp_path / "t")
+    code, out, _ = run(capsys, "open", str(tmp_path / "t"), "--allow-unknown-features")
+    assert code == 0
+    assert "timeMachine" in out
+
+
 def test_demo_shows_every_ocean_and_every_format(capsys):
     code, out, _ = run(capsys, "demo")
     assert code == 0
