@@ -26,7 +26,7 @@ _GLOB = re.compile(r"[*?\[]")
 
 _CHOICES = {
     TableFormat.DELTA: ("timestamp", "version"),
-    TableFormat.ICEBERG: ("ref", "snapshot_id", "timestamp"),
+    TableFormat.ICEBERG: ("branch or tag", "snapshot_id", "timestamp"),
     TableFormat.PARQUET: (),
 }
 
@@ -54,7 +54,7 @@ class Source:
         ref: str | None = None,
     ) -> Snapshot:
         """The table at the version that is asked for, or the newest one."""
-        asked = {"version": version, "timestamp": timestamp, "snapshot_id": snapshot_id, "ref": ref}
+        asked = {"version": version, "timestamp": timestamp, "snapshot_id": snapshot_id, "branch or tag": ref}
         for name, value in asked.items():
             if value is not None and name not in _CHOICES[self.format]:
                 known = ", ".join(_CHOICES[self.format])
@@ -98,7 +98,8 @@ def open(  # noqa: A001
     version: int | None = None,
     timestamp: str | datetime | None = None,
     snapshot_id: int | None = None,
-    ref: str | None = None,
+    branch: str | None = None,
+    tag: str | None = None,
     storage_options: Mapping[str, str] | None = None,
     allow_unknown_features: bool = False,
 ) -> Table:
@@ -106,7 +107,7 @@ def open(  # noqa: A001
 
     `source` is a path, a URL, a glob of Parquet files, an Iceberg `metadata.json`, the name of a table in an Iceberg
     catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table.
-    `version` is Delta's, `snapshot_id` and `ref` (a branch or tag) are Iceberg's, `timestamp` serves both.
+    `version` is Delta's, `snapshot_id`, `branch` and `tag` are Iceberg's, `timestamp` serves both.
     `storage_options` are named as in deltalake. A Delta table with a reader feature that is not known here is refused,
     unless `allow_unknown_features`: its files and statistics may then mislead.
 
@@ -117,10 +118,14 @@ def open(  # noqa: A001
     """
     from geolake_nb.api.table import Table
 
+    if branch is not None and tag is not None:
+        raise GeolakeError("both a branch and a tag are named", remedy="give one of them")
     found = replace(_find(source, dict(storage_options or {})), allow_unknown_features=allow_unknown_features)
     if version is None and type(source).__module__.startswith("deltalake"):
         version = source.version()
-    snapshot = found.snapshot(version=version, timestamp=_time(timestamp), snapshot_id=snapshot_id, ref=ref)
+    snapshot = found.snapshot(
+        version=version, timestamp=_time(timestamp), snapshot_id=snapshot_id, ref=branch if branch is not None else tag
+    )
     return Table(snapshot, found)
 
 

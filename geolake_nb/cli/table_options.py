@@ -27,7 +27,8 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--version", type=int, help="the Delta version to open")
     choice.add_argument("--timestamp", help="the time to open it at, such as 2026-11-01T12:00:00Z")
     choice.add_argument("--snapshot-id", type=int, help="the Iceberg snapshot to open")
-    choice.add_argument("--ref", help="the Iceberg branch or tag to open")
+    choice.add_argument("--branch", help="the Iceberg branch to open")
+    choice.add_argument("--tag", help="the Iceberg tag to open")
     parser.add_argument(
         "--storage-option",
         action="append",
@@ -50,7 +51,8 @@ def open_table(options: argparse.Namespace) -> Table:
         version=options.version,
         timestamp=options.timestamp,
         snapshot_id=options.snapshot_id,
-        ref=options.ref,
+        branch=options.branch,
+        tag=options.tag,
         storage_options=storage_options(options.storage_option),
         allow_unknown_features=options.allow_unknown_features,
     )

@@ -8,9 +8,18 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.errors import CorruptTableError, GeolakeError, MissingFileError, NotATableError, StorageError
+from geolake_nb.errors import (
+    CorruptTableError,
+    GeolakeError,
+    MissingFileError,
+    NotATableError,
+    StorageError,
+    VersionError,
+)
 from geolake_nb.formats.storage import Storage
 from tests import small_tables
+from tests.formats.havasu_tables import geometry_entry, make_havasu_table
+from tests.small_tables import PLACES
 
 MAKERS = {"parquet": small_tables.make_parquet, "delta": small_tables.make_delta, "havasu": small_tables.make_havasu}
 
@@ -63,6 +72,16 @@ def test_versions_histories_and_differences(tmp_path):
     assert gl.open(tmp_path / "t", version=0).version == 0
     with pytest.raises(GeolakeError, match="snapshot_id means nothing for a delta table"):
         gl.open(tmp_path / "t", snapshot_id=3)
+
+
+def test_branches_and_tags_of_an_iceberg_table(tmp_path):
+    entries = [geometry_entry(f"f{number}", small_tables.shapes(place)) for number, place in enumerate(PLACES)]
+    refs = {"audit": {"snapshot-id": 1001, "type": "tag"}, "main": {"snapshot-id": 1001, "type": "branch"}}
+    make_havasu_table(tmp_path / "t", entries, refs=refs)
+    for asked in ({"branch": "main"}, {"tag": "audit"}, {"snapshot_id": 1001}):
+        assert len(gl.open(tmp_path / "t", **asked).files) == 3
+    with pytest.raises(VersionError, match="nowhere"):
+        gl.open(tmp_path / "t", branch="nowhere")
 
 
 def test_a_parquet_file_a_glob_and_a_deltalake_object(tmp_path):
