@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+import textwrap
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +76,10 @@ def storage_options(pairs: list[str]) -> dict[str, str]:
 
 
 def print_json(value: Any) -> None:
-    """Print a value that `to_dict` made."""
-    print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    """Print a value that `to_dict` made; a number that JSON lacks, such as an infinite side, is null."""
+    import orjson
+
+    print(orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode())
 
 
 def print_table(table: pa.Table, options: argparse.Namespace, what: str) -> None:
@@ -90,7 +92,7 @@ def print_table(table: pa.Table, options: argparse.Namespace, what: str) -> None
     for number, row in enumerate(table.slice(0, options.limit).to_pylist()):
         known = [f"{name}={_shown(value)}" for name, value in row.items() if name != "path" and value is not None]
         print(printable(f"{number:>6}  {row['path']}"))
-        print(printable(f"{'':8}{'  '.join(known)}"))
+        print(textwrap.fill(printable("  ".join(known)), 100, initial_indent=" " * 8, subsequent_indent=" " * 8))
     left = table.num_rows - options.limit
     print(f"{table.num_rows:,} {what}" + (f", {left:,} not shown: raise --limit or use --json" if left > 0 else ""))
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -38,6 +39,26 @@ def test_every_command_prints_text_in_a_hundred_columns_and_json(delta, command,
     code, out, err = run(capsys, command, delta, "--json", *COMMANDS[command])
     assert (code, err) == (0, "")
     json.loads(out)
+
+
+JSON_KEYS = {
+    "open": "location format version timestamp protocol features files rows bytes schema "
+    "partition_columns coverage engines",
+    "schema": "fields",
+    "files": "files",
+    "history": "versions",
+    "row-groups": "row_groups",
+    "explain": "table format version where read total levels reasons unusable if_complete engines notes",
+    "check": "table counts findings not_judged",
+}
+
+
+@pytest.mark.parametrize("command", JSON_KEYS)
+def test_the_keys_of_the_json_are_those_of_the_readme(delta, command, capsys):
+    _, out, _ = run(capsys, command, delta, "--json", *COMMANDS[command])
+    keys = JSON_KEYS[command].split()
+    assert list(json.loads(out)) == keys
+    assert f"| `{command}` | `{', '.join(keys)}` |" in (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_diff_and_versions(delta, capsys):
