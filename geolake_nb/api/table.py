@@ -9,9 +9,10 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from geolake_nb.api.opening import Source
     from geolake_nb.core.box import Box
@@ -94,12 +95,9 @@ class Table:
 
     def row_groups(self, *, on_progress: Progress | None = None) -> pa.Table:
         """The row groups of every data file with their boxes: reads the footers, in parallel."""
-        from geolake_nb.formats.data_files import data_keys
-        from geolake_nb.formats.row_groups import row_groups
+        from geolake_nb.formats.data_files import read_footers
 
-        keys = data_keys(self.snapshot)
-        table = row_groups(self._storage, keys, self.schema, on_progress=on_progress)
-        return _with_stored_paths(table, keys, self.files.table["path"])
+        return self._row_groups(read_footers(self._storage, self.snapshot, on_progress=on_progress))
 
     def rasters(self, *, on_progress: Progress | None = None) -> pa.Table:
         """The rasters with their outlines: reads the metadata columns of the data files, never a pixel."""
@@ -133,8 +131,9 @@ class Table:
 
         evidence: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
-            evidence["row_groups"] = self.row_groups(on_progress=on_progress)
-            evidence["footers"] = data_files.footer_types(self._storage, self.snapshot, on_progress=on_progress)
+            read = data_files.read_footers(self._storage, self.snapshot, on_progress=on_progress)
+            evidence["row_groups"] = self._row_groups(read)
+            evidence["footers"] = data_files.footer_types(self._storage, self.snapshot, read)
         if footers and self._has(RasterType):
             evidence["rasters"] = data_files.raster_groups(
                 self._storage, self.snapshot, bands=bool(deep), on_progress=on_progress
@@ -144,6 +143,14 @@ class Table:
             positions = [number * len(self.files) // wanted for number in range(wanted)]
             evidence["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
         return check(self.snapshot, **evidence)
+
+    def _row_groups(self, footers: Sequence[pq.FileMetaData]) -> pa.Table:
+        from geolake_nb.formats.data_files import data_keys
+        from geolake_nb.formats.row_groups import row_groups
+
+        keys = data_keys(self.snapshot)
+        table = row_groups(self._storage, keys, self.schema, footers=footers)
+        return _with_stored_paths(table, keys, self.files.table["path"])
 
     @property
     def _storage(self) -> Storage:

@@ -16,6 +16,8 @@ from geolake_nb.formats.snapshot import TableFormat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import pyarrow.parquet as pq
+
     from geolake_nb.core.statistics import ColumnStats
     from geolake_nb.core.types import DataType, Field
     from geolake_nb.formats.footer_view import FileView
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["data_keys", "footer_types", "raster_groups", "raster_rows", "scan_values"]
+__all__ = ["data_keys", "footer_types", "raster_groups", "raster_rows", "read_footers", "scan_values"]
 
 
 def data_keys(snapshot: Snapshot) -> list[str]:
@@ -39,11 +41,21 @@ def data_keys(snapshot: Snapshot) -> list[str]:
     return [snapshot.details.paths.key(path) for path in stored]
 
 
-def footer_types(storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None) -> pa.Table:
+def read_footers(
+    storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None
+) -> Sequence[pq.FileMetaData]:
+    """The footers of the data files, in the order of the file table; a set of Parquet files has them already."""
+    if snapshot.format is TableFormat.PARQUET:
+        held: Sequence[pq.FileMetaData] = snapshot.details.metadata
+        return held
+    return list(storage.parquet_metadata(data_keys(snapshot), on_progress=on_progress))
+
+
+def footer_types(storage: Storage, snapshot: Snapshot, footers: Sequence[pq.FileMetaData]) -> pa.Table:
     """The geo types that the footers declare, a row a file and column: see `footer_facts`."""
     from geolake_nb.formats.footer_facts import footer_facts
 
-    return footer_facts(_views(storage, snapshot, on_progress), snapshot.schema)
+    return footer_facts(_views(storage, snapshot, footers), snapshot.schema)
 
 
 def scan_values(
@@ -135,9 +147,8 @@ def _columns(snapshot: Snapshot, *kinds: type[DataType]) -> list[tuple[str, Fiel
     return [(path, field) for path, field in snapshot.schema.geo_columns() if isinstance(field.type, kinds)]
 
 
-def _views(storage: Storage, snapshot: Snapshot, on_progress: Progress | None) -> Iterator[tuple[str, FileView]]:
-    keys, reader = data_keys(snapshot), FooterReader()
-    footers = storage.parquet_metadata(keys, on_progress=on_progress)
+def _views(storage: Storage, snapshot: Snapshot, footers: Sequence[pq.FileMetaData]) -> Iterator[tuple[str, FileView]]:
+    reader = FooterReader()
     for path, footer in zip(snapshot.files.table["path"].to_pylist(), footers, strict=True):
         yield path, reader.view(footer, where=f"{storage.location}/{path}")
 

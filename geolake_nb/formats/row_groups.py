@@ -14,7 +14,9 @@ from geolake_nb.formats.footer_view import FooterReader
 from geolake_nb.formats.parquet_files import evidence_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow.parquet as pq
 
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import Field
@@ -30,6 +32,7 @@ def row_groups(
     schema: Schema,
     *,
     columns: Sequence[str] | None = None,
+    footers: Iterable[pq.FileMetaData] | None = None,
     workers: int = 64,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
@@ -37,7 +40,7 @@ def row_groups(
 
     `paths` are as the storage reads them, `schema` is the table's: its columns are found in the files by field id
     where both have ids, else by their physical names. `bytes` counts what is stored, compressed. `columns` are
-    paths of geo columns, all of them by default.
+    paths of geo columns, all of them by default; `footers` are those of the files, where they were read already.
 
     >>> from geolake_nb.core.schema import Schema
     >>> from geolake_nb.formats.storage import Storage
@@ -51,7 +54,8 @@ def row_groups(
     group_index: list[int] = []
     rows: list[int] = []
     sizes: list[int] = []
-    footers = storage.parquet_metadata(paths, workers=workers, on_progress=on_progress)
+    if footers is None:
+        footers = storage.parquet_metadata(paths, workers=workers, on_progress=on_progress)
     for file, (path, footer) in enumerate(zip(paths, footers, strict=True)):
         count = footer.num_row_groups
         view = reader.view(footer, where=f"{storage.location}/{path}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DESCRIPTOR", "VectorStorage", "descriptor_ids", "descriptors", "vector_counts"]
+__all__ = ["DESCRIPTOR", "descriptor_ids", "descriptors", "vector_counts"]
 
 DESCRIPTOR = pa.struct(
     [
@@ -23,17 +22,6 @@ DESCRIPTOR = pa.struct(
     ]
 )
 """The Arrow type of a descriptor, null for a file without a deletion vector."""
-
-
-class VectorStorage(enum.Enum):
-    """Where the bits of a deletion vector lie."""
-
-    RELATIVE = "u"
-    """In a file below the table, whose name is made of a UUID."""
-    INLINE = "i"
-    """In the log itself."""
-    ABSOLUTE = "p"
-    """In a file of an absolute path."""
 
 
 def descriptors(values: Sequence[dict[str, object] | None]) -> pa.Array:
