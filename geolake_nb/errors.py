@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
+    "AlreadyThereError",
     "BoundError",
     "CollationError",
+    "ConflictError",
     "CorruptTableError",
     "CrsError",
     "GeolakeError",
+    "JobError",
+    "JsonError",
     "MissingDependencyError",
     "MissingFileError",
     "NotATableError",
     "OpenError",
+    "OutcomeUnknownError",
     "PredicateError",
     "RasterError",
+    "RefusedError",
     "SchemaError",
     "StorageError",
     "UnsupportedTableError",
@@ -76,6 +87,10 @@ class MissingFileError(StorageError, FileNotFoundError):
     """A file that should be there and is not."""
 
 
+class AlreadyThereError(StorageError, FileExistsError):
+    """A file that should have been new and is there already."""
+
+
 class NotATableError(OpenError, ValueError):
     """A place that can be read and holds no table of a format that this package knows."""
 
@@ -90,3 +105,33 @@ class UnsupportedTableError(OpenError):
 
 class VersionError(OpenError, LookupError):
     """A version, snapshot, branch, tag or time that the table does not have."""
+
+
+class JsonError(GeolakeError, ValueError):
+    """A JSON text that cannot be edited: broken, nested too deeply, or with one key twice."""
+
+
+class RefusedError(GeolakeError):
+    """A change that must not be made here: a table feature, the store, or a consent that is missing forbids it."""
+
+
+class ConflictError(GeolakeError):
+    """A commit that lost a race to one that it cannot stand on; nothing of it is in the table."""
+
+
+class OutcomeUnknownError(GeolakeError):
+    """A commit that may have landed or not: nothing is cleaned up and nothing tried again before a look tells."""
+
+
+class JobError(GeolakeError):
+    """A Spark job that failed or was cancelled: the table is as before, `orphans` are the files that are left over.
+
+    >>> JobError("the job was cancelled", orphans=["a.parquet"]).orphans
+    ('a.parquet',)
+    """
+
+    def __init__(
+        self, what: str, *, where: str | None = None, remedy: str | None = None, orphans: Iterable[str] = ()
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.orphans = tuple(orphans)

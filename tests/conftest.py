@@ -9,6 +9,9 @@ import pytest
 from hypothesis import settings
 
 from tests.formats.s3_endpoint import serve_s3
+from tests.spark_session import spark
+
+__all__ = ["corpus", "s3", "spark"]
 
 # The suite draws the same examples on every machine and has no stopwatch; tests/heavy draws new ones.
 settings.register_profile("suite", derandomize=True, deadline=None)

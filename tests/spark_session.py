@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +27,21 @@ _IVY_SETTINGS = """<ivysettings>
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with Delta and its geospatial preview."""
-    delta = pytest.importorskip("delta", reason="delta-spark is not installed")
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+    pytest.importorskip("delta", reason="delta-spark is not installed")
     if shutil.which("java") is None:
         pytest.skip("there is no Java")
-    folder = tmp_path_factory.mktemp("spark")
+    session = delta_session("local[2]", tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+def delta_session(master: str, folder: Path) -> SparkSession:
+    """A session with Delta and its geospatial preview; `folder` takes what it leaves behind."""
+    import delta
+    from pyspark.sql import SparkSession
+
+    # The workers of this machine run in the environment of the tests.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = folder / "ivysettings.xml"
     settings.write_text(_IVY_SETTINGS)
     options = {
@@ -45,10 +57,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
     }
-    builder = sql.SparkSession.builder.master("local[2]").appName("geolake_nb tests")
+    builder = SparkSession.builder.master(master).appName("geolake_nb tests")
     for name, value in options.items():
         builder = builder.config(name, value)
     session = delta.configure_spark_with_delta_pip(builder).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    return session

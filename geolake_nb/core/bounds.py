@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = pa.Array | pa.ChunkedArray
 
-__all__ = ["BadValueWarning", "bounds", "row_boxes"]
+__all__ = ["BadValueWarning", "bounds", "column_stats", "row_boxes"]
 
 
 class BadValueWarning(UserWarning):
@@ -59,15 +59,24 @@ def bounds(
     >>> bounds(pa.array([], pa.binary())).box is None
     True
     """
-    type = type or GeometryType()
-    scan, unread = _start(type), _Unread()
-    for chunk in _wkb_chunks(column, type, unread):
-        scan.add(chunk)
-    stats = _freeze(scan, unread, _why_unbounded(type))
+    stats = column_stats(column, type=type)
     if stats.first_bad is not None:
         message = f"{name} gets no bound: {stats.bad} of {stats.rows} values cannot be read, first {stats.first_bad}"
         warnings.warn(message, BadValueWarning, stacklevel=2)
     return stats
+
+
+def column_stats(column: Column, *, type: GeometryType | GeographyType | None = None) -> ColumnStats:
+    """The same as `bounds` without the warning, for one who looks at what is bad.
+
+    >>> column_stats(pa.array([b"no WKB"])).bad
+    1
+    """
+    type = type or GeometryType()
+    scan, unread = _start(type), _Unread()
+    for chunk in _wkb_chunks(column, type, unread):
+        scan.add(chunk)
+    return _freeze(scan, unread, _why_unbounded(type))
 
 
 def row_boxes(column: Column, *, type: GeometryType | GeographyType | None = None) -> pa.Array:

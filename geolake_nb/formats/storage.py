@@ -1,4 +1,4 @@
-"""All file I/O: one way to read below a root, on the local disk, in a bucket or on a web server."""
+"""All file I/O: one way to read and write below a root, on the local disk, in a bucket or on a web server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os.path
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
+    from contextlib import AbstractContextManager
 
     import pyarrow.parquet as pq
+
+    from geolake_nb.formats.storage_writing import WriteStep
 
 __all__ = ["Entry", "Storage"]
 
@@ -34,10 +37,10 @@ _LOCAL_WORKERS = 8
 
 
 class Storage:
-    """Read access to a root and what is below it.
+    """Access to a root and what is below it.
 
     Paths are relative to the root and use `/`. Absolute paths and URLs are taken too where they are below the
-    root or below one of the `allowed_roots`; nothing else is ever opened.
+    root or below one of the `allowed_roots`; nothing else is ever opened. Only below the root itself is written.
 
     >>> import tempfile, pathlib
     >>> folder = tempfile.mkdtemp()
@@ -95,6 +98,11 @@ class Storage:
         location, options = self._secrets
         known = [other._secrets[0] for other in self._others]
         return Storage.at(location, options=options, allowed_roots=[*known, *roots])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A storage goes to another process as what it was made of, secrets included."""
+        location, options = self._secrets
+        return _reopen, (location, options, [other._secrets[0] for other in self._others])
 
     @property
     def location(self) -> str:
@@ -191,6 +199,55 @@ class Storage:
             storage._backend.check(key)
         return self._name(storage, key)
 
+    def put_if_absent(self, path: str, data: bytes, *, on_step: Callable[[WriteStep], None] | None = None) -> None:
+        """Write a file that must not be there yet; of several writers one wins, the others get AlreadyThereError.
+
+        The file is there as a whole or not at all; where only the store knows whether it is, OutcomeUnknownError
+        says so. Folders are made as needed. `on_step` is called on the local disk alone.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.put_if_absent("_delta_log/0.json", b"{}")
+        >>> storage.put_if_absent("_delta_log/0.json", b"{}")
+        Traceback (most recent call last):
+        geolake_nb.errors.AlreadyThereError: ...: the file is there already
+        """
+        self._backend.put_if_absent(self._own(path), data, on_step)
+
+    def new_file(self, path: str) -> AbstractContextManager[str]:
+        """A local path to be filled inside the block; after it the file is in its place, or gone if the block fails.
+
+        On the local disk the path is that of the file itself, which must not be there yet.
+
+        >>> import tempfile, pathlib
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> with storage.new_file("day=1/a.bin") as place:
+        ...     _ = pathlib.Path(place).write_bytes(b"abc")
+        >>> storage.read("day=1/a.bin")
+        b'abc'
+        """
+        return self._backend.new_file(self._own(path))
+
+    def remove(self, path: str) -> None:
+        """Remove a file; one that is not there is fine."""
+        self._backend.remove(self._own(path))
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder of ours with all that is in it; one that is not there is fine.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.put_if_absent("a/b/c", b"")
+        >>> storage.remove_folder("a")
+        >>> storage.is_folder("a"), storage.remove_folder("a")
+        (False, None)
+        """
+        key = self._own(path)
+        for entry in self.list(key, recursive=True):
+            self.remove(entry.path)
+        if isinstance(self._backend, LocalFolder):
+            self._backend.remove_empty_folders(key)
+
     def parquet_metadata(
         self, paths: Sequence[str], *, workers: int = 64, on_progress: Callable[[int, int], None] | None = None
     ) -> Iterator[pq.FileMetaData]:
@@ -234,6 +291,12 @@ class Storage:
         storage, key = self._find(path)
         return storage._backend, key
 
+    def _own(self, path: str) -> str:
+        storage, key = self._find(path)
+        if storage is not self or not key:
+            raise StorageError(f"the path {path!r} is not below the table, and is not written", where=self.location)
+        return key
+
     def _name(self, storage: Storage, key: str) -> str:
         return key if storage is self else f"{storage.location}/{key}"
 
@@ -245,6 +308,10 @@ class Storage:
             return
         batches = (items[start : start + batch] for start in range(0, len(items), batch))
         yield from _in_order(lambda some: [work(one) for one in some], batches, threads)
+
+
+def _reopen(location: str, options: Mapping[str, str], allowed_roots: builtins.list[str]) -> Storage:
+    return Storage.at(location, options=options, allowed_roots=allowed_roots)
 
 
 def _in_order(

@@ -1,20 +1,24 @@
-"""Reading below a local folder with plain system calls."""
+"""Reading and writing below a local folder with plain system calls."""
 
 from __future__ import annotations
 
 import os
 import os.path
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import MissingFileError, StorageError
 from geolake_nb.formats.storage_place import Entry
+from geolake_nb.formats.storage_writing import link_if_absent, new_local_file
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from geolake_nb.formats.storage_writing import WriteStep
 
 __all__ = ["LocalFolder"]
 
@@ -109,6 +113,31 @@ class LocalFolder:
     def folders(self, prefix: str) -> builtins.list[str]:
         """The folders right below the folder, in no order."""
         return [name for name, entry in self._scan(prefix) if entry.is_dir(follow_symlinks=False)]
+
+    def put_if_absent(self, key: str, data: bytes, on_step: Callable[[WriteStep], None] | None = None) -> None:
+        """Write a file that must not be there yet."""
+        link_if_absent(self.check(key), data, on_step)
+
+    def new_file(self, key: str) -> AbstractContextManager[str]:
+        """A local path to be filled, which is the file itself."""
+        return new_local_file(self.check(key))
+
+    def remove(self, key: str) -> None:
+        """Remove a file; one that is not there is fine."""
+        try:
+            os.unlink(self.check(key))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as problem:
+            raise StorageError(
+                f"it cannot be removed: {problem.strerror or problem}", where=os.path.join(self.path, key)
+            ) from None
+
+    def remove_empty_folders(self, key: str) -> None:
+        """Remove a folder and those below it as far as no file is in them."""
+        for folder, _, _ in os.walk(self.check(key), topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
 
     def _has(self, key: str, kind: Callable[[int], bool]) -> bool:
         # Not os.path.isfile: it calls a file missing that the user may not see.

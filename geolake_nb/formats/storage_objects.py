@@ -1,20 +1,30 @@
-"""Reading below a prefix of a bucket, a container or a web server, through obstore."""
+"""Reading and writing below a prefix of a bucket or a container, and reading from a web server, through obstore."""
 
 from __future__ import annotations
 
+import os.path
 import re
+import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from geolake_nb.errors import MissingDependencyError, MissingFileError, StorageError
+from geolake_nb.errors import (
+    AlreadyThereError,
+    MissingDependencyError,
+    MissingFileError,
+    OutcomeUnknownError,
+    StorageError,
+)
 from geolake_nb.formats.storage_place import Entry
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from geolake_nb.formats.storage_place import Place
+    from geolake_nb.formats.storage_writing import WriteStep
 
 __all__ = ["ObjectPrefix"]
 
@@ -42,6 +52,8 @@ _WRITER_OPTIONS = re.compile(
     r"|allow_unsafe_rename|(delta_)?dynamo_?db\w*|(aws_)?(endpoint_url_dynamodb|\w*dynamodb\w*)|mount_\w+"
 )
 _STATUS = re.compile(r"status code: ([0-9]{3}) ?([A-Za-z ]*)")
+# A request that timed out at the server may have been carried out by then.
+_MAY_HAVE_LANDED = {"408", "499"}
 _SECRET = re.compile(r"key|secret|token|password|sas|signature|credential|account|proxy", re.IGNORECASE)
 
 
@@ -130,6 +142,71 @@ class ObjectPrefix:
         with self._errors(prefix, listing=True):
             found = obstore.list_with_delimiter(self._store, folder or None)["common_prefixes"]
         return [str(one).rstrip("/")[len(self._prefix) :] for one in found]
+
+    def put_if_absent(self, key: str, data: bytes, on_step: Callable[[WriteStep], None] | None = None) -> None:
+        """Write a file that must not be there yet, by a request with a condition that the store checks."""
+        import obstore
+        from obstore import exceptions as known
+
+        self._require_writable(key)
+        where = f"{self._place.text}/{key}"
+        with self._errors(key):
+            try:
+                obstore.put(self._store, self._prefix + key, data, mode="create")
+            except (known.AlreadyExistsError, known.PreconditionError, FileExistsError):
+                # Its own first try, too, may be what a repeated request meets.
+                raise AlreadyThereError("the file is there already", where=where) from None
+            except (known.NotSupportedError, NotImplementedError):
+                raise StorageError("the store has no writes that refuse to overwrite", where=where) from None
+            except (
+                known.InvalidPathError,
+                known.NotFoundError,
+                known.PermissionDeniedError,
+                known.UnauthenticatedError,
+                FileNotFoundError,
+            ):
+                raise
+            except known.BaseError as problem:
+                status = _STATUS.search(str(problem))
+                if status and status[1].startswith("4") and status[1] not in _MAY_HAVE_LANDED:
+                    raise
+                raise OutcomeUnknownError(
+                    f"the file may have been written or not, the store does not say: {self._clean(problem)}",
+                    where=where,
+                    remedy="look at the table again before anything is tried again",
+                ) from None
+
+    @contextmanager
+    def new_file(self, key: str) -> Iterator[str]:
+        """A local file to be filled, which is uploaded after the block."""
+        import obstore
+
+        self._require_writable(key)
+        with tempfile.TemporaryDirectory(prefix="geolake_nb-") as folder:
+            local = Path(folder, os.path.basename(key))
+            local.touch()
+            yield str(local)
+            with self._errors(key):
+                obstore.put(self._store, self._prefix + key, local)
+
+    def remove(self, key: str) -> None:
+        """Remove a file; one that is not there is fine."""
+        import obstore
+
+        self._require_writable(key)
+        try:
+            with self._errors(key):
+                obstore.delete(self._store, self._prefix + key)
+        except MissingFileError:
+            return
+
+    def _require_writable(self, key: str) -> None:
+        if self._place.scheme in ("http", "https"):
+            raise StorageError(
+                "a web server is only read",
+                where=f"{self._place.text}/{key}",
+                remedy="copy the table to a disk or a bucket",
+            )
 
     def _open(self, url: str, options: Mapping[str, str]) -> Any:
         place = self._place

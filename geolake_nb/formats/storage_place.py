@@ -13,7 +13,11 @@ from geolake_nb.errors import StorageError
 
 if TYPE_CHECKING:
     import builtins
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from datetime import datetime
+
+    from geolake_nb.formats.storage_writing import WriteStep
 
 __all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "split_last"]
 
@@ -67,6 +71,18 @@ class Backend(Protocol):
 
     def folders(self, prefix: str) -> builtins.list[str]:
         """The folders right below the folder, in no order."""
+        ...
+
+    def put_if_absent(self, key: str, data: bytes, on_step: Callable[[WriteStep], None] | None = None) -> None:
+        """Write a file that must not be there yet."""
+        ...
+
+    def new_file(self, key: str) -> AbstractContextManager[str]:
+        """A local path to be filled, of which the file is made."""
+        ...
+
+    def remove(self, key: str) -> None:
+        """Remove a file; one that is not there is fine."""
         ...
 
 

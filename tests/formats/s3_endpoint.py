@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
+import http.server
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import obstore
 from obstore.store import S3Store
@@ -72,3 +76,48 @@ def serve_s3() -> Iterator[S3Endpoint]:
     finally:
         server.terminate()
         server.wait(10)
+
+
+@contextmanager
+def losing_answers(target: str, *, count: int | None = None) -> Iterator[str]:
+    """A proxy that passes every request on, and hangs up instead of passing back the first answers to a PUT."""
+    lost: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            place = urlsplit(target)
+            connection = http.client.HTTPConnection(place.hostname, place.port, timeout=10)
+            connection.request(self.command, self.path, body, dict(self.headers))
+            response = connection.getresponse()
+            data = response.read()
+            connection.close()
+            if self.command == "PUT" and (count is None or len(lost) < count):
+                lost.append(self.path)
+                self.close_connection = True
+                return
+            self.send_response(response.status)
+            for name, value in response.getheaders():
+                if name.lower() not in ("connection", "content-length", "date", "server", "transfer-encoding"):
+                    self.send_header(name, value)
+            # The answer to a HEAD tells the length of what it leaves out.
+            self.send_header("content-length", response.getheader("content-length") or str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    for verb in ("DELETE", "GET", "HEAD", "PUT"):
+        setattr(Handler, f"do_{verb}", Handler.answer)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

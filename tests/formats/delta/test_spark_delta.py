@@ -7,13 +7,12 @@ import pytest
 from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.formats.delta import delta_history, open_delta
 from geolake_nb.formats.storage import Storage
-from tests.spark_session import spark  # noqa: F401 - the fixture
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def folder(spark, tmp_path_factory):  # noqa: F811
+def folder(spark, tmp_path_factory):
     path = tmp_path_factory.mktemp("delta") / "places"
     table = f"delta.`{path}`"
     spark.sql(
@@ -30,7 +29,7 @@ def folder(spark, tmp_path_factory):  # noqa: F811
     return path
 
 
-def test_open_agrees_with_spark(spark, folder):  # noqa: F811
+def test_open_agrees_with_spark(spark, folder):
     snapshot = open_delta(Storage.at(str(folder)))
     frame = spark.read.format("delta").load(str(folder))
     assert sum(snapshot.files.table["rows"].to_pylist()) == frame.count() == 29
@@ -49,7 +48,7 @@ def test_open_agrees_with_spark(spark, folder):  # noqa: F811
     assert kinds["h"] is GeographyType
 
 
-def test_history_agrees_with_spark(spark, folder):  # noqa: F811
+def test_history_agrees_with_spark(spark, folder):
     theirs = spark.sql(f"DESCRIBE HISTORY delta.`{folder}`").collect()
     ours = delta_history(Storage.at(str(folder)))
     assert [(one.version, one.operation) for one in ours] == [(one.version, one.operation) for one in theirs]
@@ -77,7 +76,7 @@ def test_minima_and_maxima_are_those_that_spark_wrote(folder):
     assert sorted(zip(ids.minimum.to_pylist(), ids.maximum.to_pylist(), strict=True)) == [(0, 9), (10, 29), (30, 30)]
 
 
-def test_older_versions_open_too(spark, folder):  # noqa: F811
+def test_older_versions_open_too(spark, folder):
     for version in (1, 3):
         rows = spark.read.format("delta").option("versionAsOf", version).load(str(folder)).count()
         assert sum(open_delta(Storage.at(str(folder)), version=version).files.table["rows"].to_pylist()) == rows

@@ -1,0 +1,146 @@
+"""Writing on the local disk such that a file is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import os.path
+import uuid
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from geolake_nb.errors import AlreadyThereError, OutcomeUnknownError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["WriteStep", "link_if_absent", "new_local_file"]
+
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV}
+
+
+class WriteStep(enum.Enum):
+    """How far the write of a new local file has come."""
+
+    TEMP_WRITTEN = "temp written"
+    """All bytes are on the disk, under a hidden name."""
+    LINKED = "linked"
+    """The file is there under its own name; the hidden one is not gone yet."""
+
+
+def link_if_absent(path: str, data: bytes, on_step: Callable[[WriteStep], None] | None = None) -> None:
+    """Write a file that must not be there yet; of several writers, in whatever process, one wins.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "0.json")
+    >>> link_if_absent(path, b"first")
+    >>> link_if_absent(path, b"second")
+    Traceback (most recent call last):
+    geolake_nb.errors.AlreadyThereError: ...: the file is there already
+    """
+    folder, name = os.path.split(path)
+    hidden = os.path.join(folder, f".{name}.{uuid.uuid4()}.tmp")
+    try:
+        with _errors(path):
+            os.makedirs(folder, exist_ok=True)
+            _write(hidden, data)
+        if on_step is not None:
+            on_step(WriteStep.TEMP_WRITTEN)
+        _link(hidden, path)
+        if on_step is not None:
+            on_step(WriteStep.LINKED)
+    finally:
+        with suppress(OSError):  # a hidden file that stays harms nobody, and the one that counts may be in place
+            os.unlink(hidden)
+    try:
+        _sync_folder(folder)
+    except OSError as problem:
+        raise OutcomeUnknownError(
+            f"the file is there, and may not outlive a power failure: {problem.strerror or problem}",
+            where=path,
+            remedy="look at the table again before anything is tried again",
+        ) from None
+
+
+@contextmanager
+def new_local_file(path: str) -> Iterator[str]:
+    """A new and empty file to be filled: safe on the disk after the block, gone if the block fails.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "part/a.bin")
+    >>> with new_local_file(path) as place, open(place, "wb") as file:
+    ...     _ = file.write(b"abc")
+    >>> os.path.getsize(path)
+    3
+    """
+    # It has its own name from the start: what a killed process leaves then looks like any other orphan, and the
+    # cleaner of the format removes it; hidden names are skipped by that.
+    folder = os.path.dirname(path)
+    with _errors(path):
+        os.makedirs(folder, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield path
+        with _errors(path):
+            with open(path, "rb") as file:
+                os.fsync(file.fileno())
+            _sync_folder(folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
+
+
+def _write(path: str, data: bytes) -> None:
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    with os.fdopen(descriptor, "wb", buffering=0) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) or 0 :]
+        os.fsync(descriptor)
+
+
+def _link(hidden: str, path: str) -> None:
+    try:
+        os.link(hidden, path)
+    except OSError as problem:
+        # A network file system can lose the answer and then refuse its own repetition.
+        if _is_linked(hidden, path):
+            return
+        if problem.errno == errno.EEXIST:
+            raise AlreadyThereError("the file is there already", where=path) from None
+        if problem.errno in _NO_HARD_LINKS:
+            raise StorageError(
+                "the file system makes no hard links, and without them two writers can overwrite each other",
+                where=path,
+                remedy="keep the table on a file system that has them",
+            ) from None
+        raise StorageError(f"it cannot be written: {problem.strerror or problem}", where=path) from None
+
+
+def _is_linked(hidden: str, path: str) -> bool:
+    try:
+        return os.path.samefile(hidden, path)
+    except OSError:
+        return False
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileExistsError:
+        raise AlreadyThereError("the file is there already", where=path) from None
+    except PermissionError:
+        raise StorageError("writing is not permitted", where=path, remedy="check its permissions") from None
+    except OSError as problem:
+        raise StorageError(f"it cannot be written: {problem.strerror or problem}", where=path) from None
