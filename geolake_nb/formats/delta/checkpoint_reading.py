@@ -15,14 +15,14 @@ from geolake_nb.formats.delta.file_actions import ADD_FIELDS, PARTITION, empty_f
 from geolake_nb.formats.delta.log_segment import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
     from geolake_nb.formats.delta.log_segment import Checkpoint
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["CheckpointFiles", "open_checkpoint", "read_checkpoint_files"]
+__all__ = ["CheckpointFiles", "add_keys", "open_checkpoint", "read_checkpoint_files", "whole_adds"]
 
 _PARSED = "stats_parsed"
 _PARSED_PARTITIONS = "partitionValues_parsed"
@@ -80,6 +80,64 @@ def read_checkpoint_files(storage: Storage, checkpoint: CheckpointFiles, partiti
         raise CorruptTableError(
             f"the parts of the checkpoint do not fit together: {problem}", where=storage.location
         ) from None
+
+
+def whole_adds(
+    storage: Storage, checkpoint: CheckpointFiles, kept: Callable[[pa.Table], pa.Array | pa.ChunkedArray]
+) -> Iterator[tuple[pa.ChunkedArray, str]]:
+    """The `add` structs of the Parquet files with all that they hold, row group by row group, with the file's path.
+
+    `kept` tells which rows are wanted from a table of their paths and deletion vectors.
+    """
+    sidecars = ((_open_parquet(storage, path, "the sidecar file"), path) for path in checkpoint.sidecars)
+    tops = (top for top in checkpoint.tops if isinstance(top, tuple))
+    for file, path in (*tops, *((file, f"{storage.location}/{path}") for file, path in sidecars)):
+        if "add" not in file.schema_arrow.names:
+            continue
+        there = [child.name for child in file.schema_arrow.field("add").type]
+        for group in range(file.num_row_groups):
+            keys = _group_keys(file, group, there, path)
+            rows = pc.and_(pc.is_valid(keys["path"]), kept(keys))
+            if not pc.any(rows).as_py():
+                continue
+            names = [name for name in there if name not in (_PARSED, _PARSED_PARTITIONS)]
+            lacks_stats = "stats" not in there or _stats_are_missing(file, group, rows, path)
+            if lacks_stats and _PARSED in there:
+                names.append(_PARSED)
+            adds = _read_group(file, group, names, path)
+            yield adds.filter(rows), path
+
+
+def add_keys(adds: pa.ChunkedArray, where: str) -> pa.Table:
+    """What identifies the files of `add` structs: `path` and `deletionVector`.
+
+    >>> add_keys(pa.chunked_array([[{"path": "a"}]]), "checkpoint").to_pylist()
+    [{'path': 'a', 'deletionVector': None}]
+    """
+    kind = ADD_FIELDS["deletionVector"]
+    vectors = pa.chunked_array([pa.nulls(len(adds), kind)])
+    if adds.type.get_field_index("deletionVector") >= 0:
+        vectors = _as_type(pc.struct_field(adds, "deletionVector"), kind, "deletionVector", where)
+    return pa.table(
+        {"path": _as_type(pc.struct_field(adds, "path"), pa.string(), "path", where), "deletionVector": vectors}
+    )
+
+
+def _group_keys(file: pq.ParquetFile, group: int, there: Sequence[str], where: str) -> pa.Table:
+    vectors = "deletionVector" in there
+    return add_keys(_read_group(file, group, ["path", *(["deletionVector"] if vectors else [])], where), where)
+
+
+def _stats_are_missing(file: pq.ParquetFile, group: int, rows: pa.ChunkedArray, where: str) -> bool:
+    stats = pc.struct_field(_read_group(file, group, ["stats"], where), "stats")
+    return bool(pc.any(pc.and_(rows, pc.is_null(stats))).as_py())
+
+
+def _read_group(file: pq.ParquetFile, group: int, names: Sequence[str], where: str) -> pa.ChunkedArray:
+    try:
+        return file.read_row_group(group, columns=[f"add.{name}" for name in names])["add"]
+    except (pa.ArrowException, OSError) as problem:
+        raise _broken("the checkpoint", problem, where) from None
 
 
 def _open_parquet(storage: Storage, path: str, what: str) -> pq.ParquetFile:

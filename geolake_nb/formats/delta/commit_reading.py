@@ -24,9 +24,10 @@ from geolake_nb.formats.delta.file_actions import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["CommitFile", "file_actions", "scan_commit"]
+__all__ = ["CommitFile", "file_actions", "file_lines", "scan_commit"]
 
-_FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
+_REPLAYED = (b'{"add":', b'{"remove":')
+_FILE_ACTIONS = (*_REPLAYED, b'{"cdc":')
 _NEWLINE = 10
 _PIECE = 2**18
 _BATCH = 256 * 2**20
@@ -86,6 +87,20 @@ def file_actions(commits: Sequence[CommitFile], partitions: Sequence[str]) -> pa
     if not tables:
         return _with_added(empty_files(partitions), pa.array([], pa.bool_()))
     return pa.concat_tables(tables)
+
+
+def file_lines(commit: CommitFile) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Where the lines start and end that hold an `add` or a `remove`; of a commit that is not plain, all its lines.
+
+    >>> commit = scan_commit("0.json", b'{"protocol":{}}\\n{"add":{"path":"a"}}\\n')
+    >>> [bounds.tolist() for bounds in file_lines(commit)]
+    [[16], [36]]
+    """
+    starts, ends = _lines(commit.data)
+    if not commit.plain:
+        return starts, ends
+    replayed = _start_with(commit.data, starts, _REPLAYED)
+    return starts[replayed], ends[replayed]
 
 
 def _batches(commits: Sequence[CommitFile]) -> Iterator[list[CommitFile]]:

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from geolake_nb.formats.delta.log_segment import LogListing
     from geolake_nb.formats.storage import Entry, Storage
 
-__all__ = ["commit_time", "delta_history", "version_at"]
+__all__ = ["commit_time", "delta_history", "read_commit_info", "version_at"]
 
 _FIRST_READ = 64 * 1024
 _WORKERS = 32
 _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-def delta_history(storage: Storage) -> list[VersionInfo]:
-    """The versions whose commits are still there, newest first."""
+def delta_history(storage: Storage, *, newest: int | None = None) -> list[VersionInfo]:
+    """The versions whose commits are still there, or so many of them, newest first."""
     listing = list_log(storage)
-    entries = sorted(listing.commits.items())
+    entries = sorted(listing.commits.items())[-newest if newest else None :]
     with ThreadPoolExecutor(min(_WORKERS, max(1, len(entries)))) as pool:
-        infos = list(pool.map(lambda one: _read_info(storage, one[1]), entries))
+        infos = list(pool.map(lambda one: read_commit_info(storage, one[1]), entries))
     history: list[VersionInfo] = []
     before: dt.datetime | None = None
     for (version, entry), info in zip(entries, infos, strict=True):
@@ -85,7 +85,7 @@ def version_at(storage: Storage, listing: LogListing, moment: dt.datetime) -> in
 
     @cache
     def time_of(version: int) -> dt.datetime:
-        info = _read_info(storage, listing.commits[version])
+        info = read_commit_info(storage, listing.commits[version])
         found = commit_time(
             info, None if files[version] is None else listing.commits[version]._replace(modified=files[version])
         )
@@ -112,7 +112,7 @@ def _rising(times: Mapping[int, dt.datetime | None]) -> dict[int, dt.datetime | 
     return risen
 
 
-def _read_info(storage: Storage, entry: Entry) -> Mapping[str, Any]:
+def read_commit_info(storage: Storage, entry: Entry) -> Mapping[str, Any]:
     """The `commitInfo` of a commit; it stands in front, so that the many file actions after it stay unread."""
     try:
         head = storage.read_range(entry.path, 0, _FIRST_READ)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.delta.log_segment import LogSegment
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["LogState", "SmallActions", "live_files", "replay"]
+__all__ = ["LogState", "SmallActions", "live_files", "read_deltas", "replay", "small_actions"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +75,7 @@ class LogState:
 
 def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallActions], Sequence[str]]) -> LogState:
     """Read and reconcile the files of a segment; `partitions` gives the partition columns as the log names them."""
-    deltas = _read_deltas(storage, segment)
+    deltas = read_deltas(storage, segment)
     base = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
     actions = [*(base.actions if base else ()), *(action for delta in deltas for action in delta.actions)]
     small = SmallActions.reconciled(actions)
@@ -88,6 +88,15 @@ def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallAct
     old = empty_files(names) if base is None else read_checkpoint_files(storage, base, names)
     files = live_files(old, file_actions(deltas, names))
     return LogState(small, files, _commit_info(storage, segment, deltas))
+
+
+def small_actions(storage: Storage, segment: LogSegment) -> SmallActions:
+    """The protocol, the metadata and what else is not about files, without reading what is."""
+    base = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
+    deltas = read_deltas(storage, segment)
+    return SmallActions.reconciled(
+        [*(base.actions if base else ()), *(one for delta in deltas for one in delta.actions)]
+    )
 
 
 def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
@@ -118,7 +127,8 @@ def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
     return pa.concat_tables([keep_rows(old, pc.invert(touched)), new], promote_options="default")
 
 
-def _read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
+def read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
+    """The commits and compacted logs after the checkpoint, scanned and in order."""
     try:
         blobs = list(storage.read_many(segment.deltas))
     except MissingFileError as problem:

@@ -1,0 +1,145 @@
+"""The JSON of an `add` action that only a checkpoint holds, with every field that the checkpoint has of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.errors import CorruptTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["add_texts"]
+
+_PARSED = "stats_parsed"
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+def add_texts(adds: pa.StructArray, *, where: str) -> list[str]:
+    """The JSON object of each `add`; a file without a text of statistics gets one of its `stats_parsed`.
+
+    >>> add = {"path": "a", "size": 3, "tags": None, "stats_parsed": {"numRecords": 2}}
+    >>> add_texts(pa.array([add]), where="checkpoint")
+    ['{"path":"a","partitionValues":{},"size":3,"stats":"{\\\\"numRecords\\\\":2}"}']
+    """
+    names = [child.name for child in adds.type]
+    columns: dict[str, list[Any]] = {}
+    try:
+        for name in names:
+            if name != _PARSED:
+                columns[name] = _plain(adds.field(name))
+        columns["stats"] = _stats(adds, columns.get("stats"))
+    except (pa.ArrowException, UnicodeDecodeError, TypeError, ValueError) as problem:
+        raise CorruptTableError(f"a file of the checkpoint cannot be read: {problem}", where=where) from None
+    if adds.null_count or None in columns["path"]:
+        raise CorruptTableError("a file of the checkpoint has no path", where=where)
+    # Delta, Add file: the map of partition values is there even where it is empty.
+    columns["partitionValues"] = [held or {} for held in columns.get("partitionValues", [None] * len(adds))]
+    order = ["path", "partitionValues", *(name for name in columns if name not in ("path", "partitionValues"))]
+    rows = zip(*(columns[name] for name in order), strict=True)
+    return [
+        orjson.dumps({name: value for name, value in zip(order, row, strict=True) if value is not None}).decode()
+        for row in rows
+    ]
+
+
+def _stats(adds: pa.StructArray, texts: list[Any] | None) -> list[Any]:
+    stats = [None] * len(adds) if texts is None else texts
+    if None not in stats or adds.type.get_field_index(_PARSED) < 0:
+        return stats
+    parsed = _stat_values(adds.field(_PARSED))
+    return [
+        orjson.dumps(held).decode() if text is None and held else text for text, held in zip(stats, parsed, strict=True)
+    ]
+
+
+def _plain(column: pa.Array) -> list[Any]:
+    """The values as JSON has them: maps as objects, and no member for a null in a struct."""
+    kind = column.type
+    if pa.types.is_map(kind):
+        # The columns of a map are those of all rows; a row has those between its offsets.
+        keys, items = column.keys.to_pylist(), _plain(column.items)
+        offsets = column.offsets.to_pylist()
+        return [
+            dict(zip(keys[start:end], items[start:end], strict=True)) if valid else None
+            for start, end, valid in zip(offsets, offsets[1:], pc.is_valid(column).to_pylist(), strict=False)
+        ]
+    if pa.types.is_struct(kind):
+        return _objects(column, _plain) if column.null_count < len(column) else [None] * len(column)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        values, offsets = _plain(column.values), column.offsets.to_pylist()
+        return [
+            values[start:end] if valid else None
+            for start, end, valid in zip(offsets, offsets[1:], pc.is_valid(column).to_pylist(), strict=False)
+        ]
+    if pa.types.is_decimal(kind):
+        return [None if value is None else orjson.Fragment(format(value, "f")) for value in column.to_pylist()]
+    if pa.types.is_null(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return list(column.to_pylist())
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind):
+        return list(column.to_pylist())
+    raise TypeError(f"a field of the type {kind} has no JSON")
+
+
+def _objects(column: pa.StructArray, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
+    names = [child.name for child in column.type]
+    children = zip(*(convert(column.field(name)) for name in names), strict=True)
+    made = [
+        {name: value for name, value in zip(names, row, strict=True) if value is not None} if valid else None
+        for row, valid in zip(children, pc.is_valid(column).to_pylist(), strict=True)
+    ]
+    # Writers that put a struct of nulls for nothing mean nothing.
+    return [held or None for held in made]
+
+
+def _stat_values(column: pa.Array) -> list[Any]:
+    """Statistics as their JSON has them; what JSON has no form for is left out, which is always sound."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return _objects(column, _stat_values)
+    if pa.types.is_floating(kind):
+        return [_number(value) for value in column.to_pylist()]
+    if pa.types.is_timestamp(kind):
+        # Delta, Per-file statistics: to the millisecond and cut, which readers of a maximum know. Nanoseconds are
+        # those of Parquet's old type, which is always in UTC.
+        mark = "Z" if kind.tz is not None or kind.unit == "ns" else ""
+        ticks = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
+        counts = column.cast(pa.int64()).to_pylist()
+        millis = [None if n is None else n * ticks if kind.unit == "s" else n // ticks for n in counts]
+        return [_instant(value, mark) for value in millis]
+    if pa.types.is_date(kind):
+        return [_date(value) for value in column.cast(pa.date32()).cast(pa.int32()).to_pylist()]
+    if any(test(kind) for test in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_nested)):
+        return [None] * len(column)
+    return _plain(column)
+
+
+def _number(value: float | None) -> float | str | None:
+    # As Spark's JSON writes them; a bare NaN is no JSON.
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _instant(millis: int | None, mark: str) -> str | None:
+    if millis is None:
+        return None
+    try:
+        return (_EPOCH + dt.timedelta(milliseconds=millis)).isoformat(timespec="milliseconds") + mark
+    except OverflowError:
+        return None
+
+
+def _date(days: int | None) -> str | None:
+    if days is None:
+        return None
+    try:
+        return (_EPOCH + dt.timedelta(days=days)).date().isoformat()
+    except OverflowError:
+        return None

@@ -1,0 +1,160 @@
+"""The `add` actions of live files as texts: byte for byte where a commit has them, rebuilt from a checkpoint else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.json_splice import member
+from geolake_nb.errors import CorruptTableError, JsonError
+from geolake_nb.formats.delta.checkpoint_adds import add_texts
+from geolake_nb.formats.delta.checkpoint_reading import add_keys, open_checkpoint, whole_adds
+from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, file_lines
+from geolake_nb.formats.delta.deletion_vectors import descriptor_ids
+from geolake_nb.formats.delta.file_actions import actions_table, add_row, file_keys
+from geolake_nb.formats.delta.log_replay import live_files, read_deltas
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from geolake_nb.formats.delta.log_segment import LogSegment
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["raw_adds"]
+
+_SCHEMA = pa.schema([("path", pa.string()), ("vector", pa.string()), ("add", pa.large_string())])
+_CHUNK = 65_536
+_HEAD = b'{"add":'
+
+
+def raw_adds(storage: Storage, segment: LogSegment, wanted: Collection[str] | None = None) -> pa.Table:
+    """The live files of a version: `path` as stored, `vector` (the id of the deletion vector or null), `add`.
+
+    `add` is the JSON object inside the action. `wanted` are stored paths; without it all files are meant.
+
+    >>> import tempfile, pathlib
+    >>> from geolake_nb.formats.delta.log_segment import list_log
+    >>> from geolake_nb.formats.storage import Storage
+    >>> folder = pathlib.Path(tempfile.mkdtemp(), "_delta_log")
+    >>> folder.mkdir()
+    >>> _ = folder.joinpath(f"{0:020}.json").write_text('{"add":{"path":"a", "new":1.50}}\\n{"add":{"path":"b"}}\\n')
+    >>> storage = Storage.at(str(folder.parent))
+    >>> raw_adds(storage, list_log(storage).segment(), ["a"]).to_pylist()
+    [{'path': 'a', 'vector': None, 'add': '{"path":"a", "new":1.50}'}]
+    """
+    asked = None if wanted is None else pa.array(sorted(set(wanted)), pa.string())
+    base = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
+    texts = () if base is None else tuple(top for top in base.tops if isinstance(top, CommitFile))
+    lines = _Lines([*texts, *read_deltas(storage, segment)])
+    chunks: list[pa.Table] = []
+    if base is not None:
+        newer = file_keys(lines.actions).combine_chunks().unique() if lines.actions.num_rows else None
+
+        def kept(files: pa.Table) -> pa.ChunkedArray:
+            rows = _asked(files, asked)
+            return rows if newer is None else pc.and_(rows, pc.invert(pc.is_in(file_keys(files), value_set=newer)))
+
+        for adds, where in whole_adds(storage, base, kept):
+            chunks += [_rebuilt(part, where) for part in _parts(adds)]
+    live = live_files(lines.actions.slice(0, 0).drop_columns(["added"]), lines.actions)
+    live = live.filter(_asked(live, asked))
+    for start in range(0, live.num_rows, _CHUNK):
+        some = live.slice(start, _CHUNK)
+        chunks.append(_table(some, list(lines.texts(some))))
+    return pa.concat_tables(chunks) if chunks else _SCHEMA.empty_table()
+
+
+class _Lines:
+    """The lines with an `add` or a `remove` of several commits, oldest first, as columns that know their lines."""
+
+    def __init__(self, commits: Sequence[CommitFile]) -> None:
+        self._commits = commits
+        places: list[np.ndarray[Any, Any]] = []
+        for number, commit in enumerate(commits):
+            starts, ends = file_lines(commit)
+            places.append(np.stack([np.full(len(starts), number), starts, ends], axis=1))
+        place = np.concatenate(places) if places else np.empty((0, 3), np.int64)
+        rows = file_actions(commits, []) if all(commit.plain for commit in commits) else None
+        if rows is not None and rows.num_rows == len(place):
+            actions = rows.append_column("line", pa.array(np.arange(len(place))))
+        else:
+            # Some line holds more or less than one action at its start: each is read by itself.
+            actions = self._slowly(place)
+        self._place = place
+        self.actions = actions.select(["path", "deletionVector", "added", "line"])
+
+    def texts(self, rows: pa.Table) -> Iterator[str]:
+        """The object of each `add`."""
+        places = self._place[rows["line"].to_numpy()].tolist()
+        for path, (commit, start, end) in zip(rows["path"].to_pylist(), places, strict=True):
+            line = self._commits[commit].data[start:end].strip()
+            text = line[len(_HEAD) : -1].strip() if line.startswith(_HEAD) else b""
+            if _path_of(text) == path:
+                yield text.decode()
+                continue
+            # Something stands beside the object, or before it.
+            try:
+                found = member(line.decode(), ("add",))
+            except JsonError as problem:
+                raise CorruptTableError(str(problem), where=self._commits[commit].path) from None
+            if found is None or _path_of(found.encode()) != path:
+                raise CorruptTableError(
+                    f"the add action of {path!r} cannot be told from others in its line",
+                    where=self._commits[commit].path,
+                )
+            yield found
+
+    def _slowly(self, place: np.ndarray[Any, Any]) -> pa.Table:
+        rows: list[dict[str, Any]] = []
+        added: list[bool] = []
+        lines: list[int] = []
+        for number, (commit, start, end) in enumerate(place.tolist()):
+            where = self._commits[commit].path
+            line = self._commits[commit].data[start:end].strip()
+            action = orjson.loads(line) if line else {}
+            for kind in ("add", "remove"):
+                if action.get(kind) is not None:
+                    rows.append(add_row(action[kind], [], where))
+                    added.append(kind == "add")
+                    lines.append(number)
+        table = actions_table(rows, [], self._commits[0].path if self._commits else "the log")
+        return table.append_column("added", pa.array(added, pa.bool_())).append_column(
+            "line", pa.array(lines, pa.int64())
+        )
+
+
+def _path_of(text: bytes) -> str | None:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    path = value.get("path") if isinstance(value, dict) else None
+    return path if isinstance(path, str) else None
+
+
+def _asked(files: pa.Table, asked: pa.Array | None) -> pa.ChunkedArray:
+    if asked is None:
+        return pa.chunked_array([pa.array(np.ones(files.num_rows, np.bool_))])
+    return pc.is_in(files["path"], value_set=asked)
+
+
+def _parts(adds: pa.ChunkedArray) -> Iterator[pa.StructArray]:
+    for chunk in adds.chunks:
+        # Copied, not cut: the children of a slice are still those of the whole.
+        for start in range(0, len(chunk), _CHUNK):
+            rows = np.arange(start, min(start + _CHUNK, len(chunk)))
+            yield chunk if len(rows) == len(chunk) else chunk.take(pa.array(rows))
+
+
+def _rebuilt(adds: pa.StructArray, where: str) -> pa.Table:
+    return _table(add_keys(pa.chunked_array([adds]), where), add_texts(adds, where=where))
+
+
+def _table(files: pa.Table, texts: list[str]) -> pa.Table:
+    vectors = files["deletionVector"]
+    ids = pa.nulls(len(vectors), pa.string()) if vectors.null_count == len(vectors) else descriptor_ids(vectors)
+    return pa.table({"path": files["path"], "vector": ids, "add": pa.array(texts, pa.large_string())}, schema=_SCHEMA)

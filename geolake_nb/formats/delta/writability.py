@@ -1,0 +1,132 @@
+"""Whether a Delta table may be changed here: what its writer features ask for, against what is done to it."""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.untrusted_json import load_json
+from geolake_nb.errors import CorruptTableError, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geolake_nb.formats.delta.details import DeltaMetadata
+    from geolake_nb.formats.snapshot import Protocol
+
+__all__ = ["Doing", "require_writable"]
+
+
+class Doing(enum.Enum):
+    """What a commit does to a table; its value says it in a message."""
+
+    RESTATE = "restate the statistics of files"
+    """The same files with other statistics."""
+    REWRITE = "rewrite files"
+    """New files with the same rows."""
+    APPEND = "add rows"
+    """New files with new rows."""
+    SCHEMA = "change the schema or the properties"
+    """New metadata."""
+
+
+_ELSEWHERE = "change it through its catalog"
+_OTHER_ENGINE = "let Spark do it"
+_IN_FILES = {Doing.REWRITE, Doing.APPEND}
+_ALL = set(Doing)
+
+# Features that something has to be done for which is not done here.
+_REFUSED: tuple[tuple[re.Pattern[str], set[Doing], str], ...] = (
+    (re.compile(r"catalogManaged|catalogOwned-preview|coordinatedCommits-preview"), _ALL, _ELSEWHERE),
+    (re.compile(r"redirect(ReaderWriter|WriterOnly)-preview"), _ALL, "change the table that it leads to"),
+    # Delta, Row tracking: new files need ids for their rows that no other commit draws.
+    (re.compile(r"rowTracking"), _IN_FILES, _OTHER_ENGINE),
+    # Iceberg's metadata is made of these tables by whoever commits: types, ids and files have to fit.
+    (re.compile(r"iceberg(Writer)?CompatV\d+"), _IN_FILES | {Doing.SCHEMA}, _OTHER_ENGINE),
+    (re.compile(r"materializePartitionColumns"), _IN_FILES, _OTHER_ENGINE),
+)
+# Features that are on in many tables that use nothing of them: what shows in a field that it is used.
+_USED_IN_FIELD = {
+    "allowColumnDefaults": "CURRENT_DEFAULT",
+    "generatedColumns": "delta.generationExpression",
+    "identityColumns": "delta.identity.start",
+    "invariants": "delta.invariants",
+}
+_CONSTRAINT = "delta.constraints."
+
+
+def require_writable(
+    protocol: Protocol, metadata: DeltaMetadata, *, doing: Doing, removes_rows: bool = False, where: str | None = None
+) -> None:
+    """Raise RefusedError, which names the feature, for a change that must not be made here.
+
+    `removes_rows` is for a commit that takes rows away, such as undoing an append.
+
+    >>> from geolake_nb.formats.delta.details import DeltaMetadata
+    >>> from geolake_nb.formats.delta.features import read_protocol
+    >>> metadata = DeltaMetadata.of({"schemaString": '{"type":"struct","fields":[]}'})
+    >>> tracked = read_protocol(
+    ...     {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]}
+    ... )
+    >>> require_writable(tracked, metadata, doing=Doing.RESTATE)
+    >>> require_writable(tracked, metadata, doing=Doing.REWRITE)
+    Traceback (most recent call last):
+    geolake_nb.errors.RefusedError: the feature 'rowTracking' does not let us rewrite files; let Spark do it
+    """
+    names = [one.name for one in protocol.features]
+    unknown = [one.name for one in protocol.features if not one.known]
+    if unknown:
+        _refuse(unknown[0], doing, "use an engine that knows the feature", where, why="is not known here, and ")
+    for name in names:
+        for pattern, refused, remedy in _REFUSED:
+            if doing in refused and pattern.fullmatch(name):
+                _refuse(name, doing, remedy, where)
+    if removes_rows and metadata.configuration.get("delta.appendOnly", "").lower() == "true":
+        raise RefusedError(
+            "the property delta.appendOnly lets nobody take rows away",
+            where=where,
+            remedy="set it to false first if that is meant",
+        )
+    if doing not in _IN_FILES:
+        return
+    fields = list(_fields(_schema(metadata, where)))
+    if any(field.get("type") == "variant" for field in fields):
+        _refuse("variantType", doing, _OTHER_ENGINE, where)
+    if doing is not Doing.APPEND:
+        return
+    if any(key.startswith(_CONSTRAINT) for key in metadata.configuration):
+        _refuse("checkConstraints", doing, _OTHER_ENGINE, where)
+    for name, mark in _USED_IN_FIELD.items():
+        for field in fields:
+            held = field.get("metadata")
+            if isinstance(held, dict) and mark in held:
+                _refuse(name, doing, _OTHER_ENGINE, where, column=str(field.get("name")))
+
+
+def _refuse(
+    name: str, doing: Doing, remedy: str, where: str | None, *, why: str = "", column: str | None = None
+) -> None:
+    used = "" if column is None else f", used by the column {column[:60]!r},"
+    raise RefusedError(f"the feature {name!r}{used} {why}does not let us {doing.value}", where=where, remedy=remedy)
+
+
+def _schema(metadata: DeltaMetadata, where: str | None) -> Any:
+    return load_json(metadata.schema_string, what="the schema", where=where, error=CorruptTableError)
+
+
+def _fields(value: Any) -> Iterator[dict[str, Any]]:
+    """Every field of a schema, and every element, key and value as if it were one; the depth was checked on loading."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict):
+            continue
+        for field in one.get("fields") or []:
+            if isinstance(field, dict):
+                yield field
+                waiting.append(field.get("type"))
+        for key in ("elementType", "keyType", "valueType"):
+            if key in one:
+                yield {"type": one[key]}
+                waiting.append(one[key])

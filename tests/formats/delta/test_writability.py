@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import pytest
+
+from geolake_nb.errors import RefusedError
+from geolake_nb.formats.delta.details import DeltaMetadata
+from geolake_nb.formats.delta.features import read_protocol
+from geolake_nb.formats.delta.writability import Doing, require_writable
+from tests.formats.delta import log_maker
+from tests.formats.delta.log_maker import field, metadata
+
+ALL = set(Doing)
+IN_FILES = {Doing.REWRITE, Doing.APPEND}
+
+
+def refused(features=(), *fields, writer=7, removes_rows=False, **configuration):
+    """What may not be done to such a table."""
+    action = log_maker.protocol(*features)["protocol"] if writer == 7 else {"minReaderVersion": 1}
+    protocol = read_protocol(action | {"minWriterVersion": writer})
+    held = DeltaMetadata.of(metadata(*fields, **configuration)["metaData"])
+    found = {}
+    for doing in Doing:
+        try:
+            require_writable(protocol, held, doing=doing, removes_rows=removes_rows, where="roads")
+        except RefusedError as problem:
+            found[doing] = str(problem)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "doings"),
+    [
+        ("catalogManaged", ALL),
+        ("catalogOwned-preview", ALL),
+        ("coordinatedCommits-preview", ALL),
+        ("fromTheFuture", ALL),
+        ("icebergCompatV1", IN_FILES | {Doing.SCHEMA}),
+        ("icebergCompatV2", IN_FILES | {Doing.SCHEMA}),
+        ("icebergCompatV3", IN_FILES | {Doing.SCHEMA}),
+        ("icebergWriterCompatV1", IN_FILES | {Doing.SCHEMA}),
+        ("icebergWriterCompatV3", IN_FILES | {Doing.SCHEMA}),
+        ("materializePartitionColumns", IN_FILES),
+        ("redirectReaderWriter-preview", ALL),
+        ("redirectWriterOnly-preview", ALL),
+        ("rowTracking", IN_FILES),
+    ],
+)
+def test_a_feature_that_is_not_implemented_is_refused_by_its_name(name, doings):
+    found = refused([name])
+    assert set(found) == doings
+    assert all(text.startswith("roads: the feature") and repr(name) in text for text in found.values())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "collations",
+        "columnMapping",
+        "deletionVectors",
+        "domainMetadata",
+        "generatedColumns",
+        "geospatial",
+        "identityColumns",
+        "inCommitTimestamp",
+        "invariants",
+        "timestampNtz",
+        "typeWidening",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",
+    ],
+)
+def test_a_feature_that_is_on_and_not_used_refuses_nothing(name):
+    assert refused([name]) == {}
+
+
+@pytest.mark.parametrize("writer", [2, 3, 4, 5, 6])
+def test_old_writer_versions_imply_features_that_are_not_used(writer):
+    assert refused(writer=writer) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("allowColumnDefaults", {"CURRENT_DEFAULT": "1"}),
+        ("generatedColumns", {"delta.generationExpression": "a + 1"}),
+        ("identityColumns", {"delta.identity.start": 1, "delta.identity.step": 1}),
+        ("invariants", {"delta.invariants": '{"expression":{"expression":"a > 1"}}'}),
+    ],
+)
+def test_what_new_rows_would_have_to_satisfy_refuses_new_rows(name, mark):
+    inner = {"type": "struct", "fields": [field("deep", "long", **mark)]}
+    for column in (field("a", "long", **mark), field("a", {"type": "array", "elementType": inner})):
+        found = refused([name], column)
+        assert set(found) == {Doing.APPEND}
+        assert repr(name) in found[Doing.APPEND]
+        assert "used by the column" in found[Doing.APPEND]
+
+
+def test_constraints_refuse_new_rows():
+    found = refused(["checkConstraints"], **{"delta.constraints.positive": "id > 0"})
+    assert set(found) == {Doing.APPEND}
+    assert "'checkConstraints'" in found[Doing.APPEND]
+
+
+@pytest.mark.parametrize("type_", ["variant", {"type": "array", "elementType": "variant", "containsNull": True}])
+def test_variants_are_not_written(type_):
+    assert set(refused(["variantType"], field("v", type_))) == IN_FILES
+
+
+def test_rows_stay_where_only_appends_are_allowed():
+    assert refused(["appendOnly"], **{"delta.appendOnly": "true"}) == {}
+    found = refused(["appendOnly"], removes_rows=True, **{"delta.appendOnly": "true"})
+    assert set(found) == ALL
+    assert "delta.appendOnly" in found[Doing.REWRITE]
+    assert refused(["appendOnly"], removes_rows=True) == {}
