@@ -33,8 +33,5 @@ def run(options: argparse.Namespace) -> int:
         ]
         print_json({"versions": versions})
         return 0
-    print(f"{'version':>20}  {'time (UTC)':20}operation")
-    for one in history:
-        when = "" if one.timestamp is None else f"{one.timestamp:%Y-%m-%d %H:%M:%S}"
-        print(f"{one.version:>20}  {when:20}{one.operation or ''}")
+    print(history)
     return 0

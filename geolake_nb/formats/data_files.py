@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["data_keys", "footer_types", "raster_groups", "raster_rows", "read_footers", "scan_values"]
+__all__ = [
+    "data_keys",
+    "footer_types",
+    "leaf_values",
+    "raster_groups",
+    "raster_rows",
+    "read_footers",
+    "scan_values",
+]
 
 
 def data_keys(snapshot: Snapshot) -> list[str]:
@@ -69,7 +77,7 @@ def scan_values(
     for done, position in enumerate(positions, start=1):
         path = stored[position].as_py()
         found[path] = {
-            name: bounds(_leaf(values), type=_plain_type(field.type), name=f"{path}: {name}")
+            name: bounds(leaf_values(values), type=_plain_type(field.type), name=f"{path}: {name}")
             for name, field, values in _values(storage, snapshot, keys[position], GeometryType, GeographyType)
         }
         if on_progress is not None:
@@ -186,7 +194,7 @@ def _descend(values: pa.ChunkedArray, parts: tuple[str, ...]) -> pa.ChunkedArray
     return values
 
 
-def _leaf(values: pa.ChunkedArray) -> pa.ChunkedArray:
+def leaf_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """The values inside the structs, lists and maps around a leaf that was read alone."""
     while not isinstance(values.type, pa.BaseExtensionType) and pa.types.is_nested(values.type):
         is_struct = pa.types.is_struct(values.type)

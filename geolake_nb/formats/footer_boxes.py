@@ -79,7 +79,11 @@ class FooterColumn:
             part = self._from_coordinates(index, part)
         if part.box is None:
             part = self._from_file(part)
-        return self._usable(part)
+        return self.usable(part)
+
+    def stated(self) -> GeoEvidence:
+        """The geospatial statistics of all row groups as stored, joined; not widened, and not trusted yet."""
+        return self._merged([self._part(index) for index in range(self.view.metadata.num_row_groups)])
 
     def whole(self) -> GeoEvidence:
         """What is known of the file."""
@@ -91,7 +95,7 @@ class FooterColumn:
             whole = self._from_file(whole)
             if whole.box is None and self.coordinates is not None:
                 whole = self._merged([self._from_coordinates(index, parts[index]) for index in indices])
-        return self._usable(whole)
+        return self.usable(whole)
 
     def _part(self, index: int) -> GeoEvidence:
         """The geospatial statistics of a row group, as stored."""
@@ -165,7 +169,8 @@ class FooterColumn:
             problems[0] if problems and stats.box is None else None,
         )
 
-    def _usable(self, part: GeoEvidence) -> GeoEvidence:
+    def usable(self, part: GeoEvidence) -> GeoEvidence:
+        """The same with the box as far as a scan may rely on it, or without it and with the reason."""
         if part.box is None:
             return part
         box, problem = part.box, self.problem

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import base64
+import uuid
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["DESCRIPTOR", "descriptor_ids", "descriptors", "vector_counts"]
+__all__ = ["DESCRIPTOR", "descriptor_ids", "descriptors", "vector_counts", "vector_file"]
 
 DESCRIPTOR = pa.struct(
     [
@@ -56,3 +58,31 @@ def vector_counts(vectors: pa.Array) -> pa.Array:
     cardinality = pc.struct_field(vectors, "cardinality")
     sane = pc.if_else(pc.greater_equal(cardinality, 0), cardinality, pa.scalar(None, pa.int64()))
     return pc.if_else(pc.is_null(vectors), pa.scalar(0, pa.int64()), sane)
+
+
+# Delta, Deletion vector descriptor: the UUID is in Z85, whose alphabet is another than that of RFC 1924.
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_ALPHABET = str.maketrans(_Z85, _RFC1924)
+_UUID_LETTERS = 20
+
+
+def vector_file(descriptor: Mapping[str, Any] | None) -> str | None:
+    """The file that holds a deletion vector, relative to the table or absolute; `None` if it is in the log itself.
+
+    >>> vector_file({"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"})
+    'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
+    >>> vector_file({"storageType": "i", "pathOrInlineDv": "wi5b"}) is None, vector_file(None) is None
+    (True, True)
+    """
+    kind, text = (None, "") if descriptor is None else (descriptor.get("storageType"), descriptor.get("pathOrInlineDv"))
+    if kind == "p":
+        return str(text)
+    if kind != "u" or not isinstance(text, str) or len(text) < _UUID_LETTERS:
+        return None
+    prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
+    try:
+        name = uuid.UUID(bytes=base64.b85decode(letters.translate(_ALPHABET)))
+    except ValueError:
+        return None
+    return f"{prefix}/deletion_vector_{name}.bin" if prefix else f"deletion_vector_{name}.bin"

@@ -1,0 +1,48 @@
+"""A new Delta table with geo types, made of the rows of Parquet or GeoParquet files, which stay as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
+from geolake_nb.cli.rewrite import add_layout_options
+from geolake_nb.cli.table_options import open_table, storage_options
+from geolake_nb.errors import GeolakeError
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_plan_options(parser)
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="the place of the new table")
+    parser.add_argument(
+        "--column",
+        action="append",
+        default=[],
+        metavar="COLUMN=TYPE",
+        help="a geo column that the files do not declare, such as geom=geometry(OGC:CRS84); may be repeated",
+    )
+    parser.add_argument(
+        "--partition-by", action="append", default=[], metavar="COLUMN", help="a partition column; may be repeated"
+    )
+    add_layout_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan, or run it."""
+    if options.target is None:
+        raise GeolakeError("there is no place for the new table", remedy="write geolake convert TABLE TARGET")
+    plan = open_table(options).plan_convert(
+        options.target,
+        columns=geo_types(options.column),
+        partition_by=options.partition_by,
+        cluster_by=options.cluster,
+        target_file_size=options.file_size,
+        row_group_rows=options.row_group_rows,
+        storage_options=storage_options(options.storage_option),
+    )
+    return run_plan(plan, options)

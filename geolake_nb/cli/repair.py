@@ -1,0 +1,30 @@
+"""Bounds that are missing or wrong, mended from Parquet footers or, where these do not tell, by a Spark scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.plan_options import add_plan_options, run_plan
+from geolake_nb.cli.table_options import open_table, progress
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_plan_options(parser)
+    parser.add_argument(
+        "--column", action="append", metavar="COLUMN", help="a geo column to mend, all by default; may be repeated"
+    )
+    parser.add_argument("--verify", action="store_true", help="read every value and compare it with its bound")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan, or run it."""
+    table = open_table(options)
+    with progress("footers") as tell:
+        plan = table.plan_repair(columns=options.column, verify=options.verify, on_progress=tell)
+    return run_plan(plan, options)

@@ -1,0 +1,57 @@
+"""The same rows in new files: near each other by geo and plain columns, or just in files of a better size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.plan_options import add_plan_options, run_plan
+from geolake_nb.cli.table_options import open_table, print_json, progress
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "add_layout_options", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_plan_options(parser)
+    add_layout_options(parser)
+    parser.add_argument("--curve", choices=["hilbert", "zorder"], default="hilbert", help="the order (default hilbert)")
+    parser.add_argument("--where", metavar="SQL", help="the partitions to rewrite, all by default")
+    parser.add_argument(
+        "--preview", action="store_true", help="boxes, overlap and share of files read before and after, from a sample"
+    )
+
+
+def add_layout_options(parser: argparse.ArgumentParser) -> None:
+    """Declare how new files are laid out."""
+    parser.add_argument(
+        "--cluster",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column by which rows lie near each other; may be repeated",
+    )
+    parser.add_argument("--file-size", default="128MB", metavar="SIZE", help="of a new file, such as 64MB (128MB)")
+    parser.add_argument("--row-group-rows", type=int, metavar="N", help="rows of a row group")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan or its preview, or run it."""
+    plan = open_table(options).plan_rewrite(
+        cluster_by=options.cluster,
+        curve=options.curve,
+        target_file_size=options.file_size,
+        row_group_rows=options.row_group_rows,
+        where=options.where,
+    )
+    if not options.preview:
+        return run_plan(plan, options)
+    with progress("files") as tell:
+        preview = plan.preview(on_progress=tell)
+    if options.json:
+        print_json(preview.to_dict())
+    else:
+        print(preview)
+    return 0

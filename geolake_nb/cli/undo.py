@@ -1,0 +1,24 @@
+"""A change taken back by a commit of its own: the newest one of this toolkit, or that of a version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.cli.plan_options import add_plan_options, run_plan
+from geolake_nb.cli.table_options import open_table
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of this subcommand."""
+    add_plan_options(parser)
+    parser.add_argument("--undo-version", type=int, metavar="N", help="the version to take back")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan, or run it."""
+    return run_plan(open_table(options).plan_undo(options.undo_version), options)

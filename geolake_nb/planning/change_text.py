@@ -1,0 +1,75 @@
+"""A change as a person reads it before it is made, and as JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.planning.explanation_text import bytes_text
+from geolake_nb.planning.finding import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geolake_nb.planning.change import Change
+
+__all__ = ["change_dict", "change_text"]
+
+_WIDTH = 100
+_SHOWN_ACTIONS = 5
+
+
+def change_text(change: Change, *, actions: int = _SHOWN_ACTIONS) -> str:
+    """The plan in 100 columns, with the first few of its actions."""
+    return "\n".join(_lines(change, actions))
+
+
+def change_dict(change: Change) -> dict[str, Any]:
+    """`verb, location, format, base_version, hash, says, reads, actions, job, one_way, undo, engines, parameters`."""
+    return {
+        "verb": change.verb.value,
+        "location": change.location,
+        "format": change.format.value,
+        "base_version": change.base_version,
+        "hash": change.hash,
+        "says": list(change.says),
+        "reads": {"files": change.reads.files, "bytes": change.reads.bytes},
+        "actions": list(change.actions),
+        "job": None if change.job is None else change.job.to_dict(),
+        "one_way": [{"name": door.name, "why": door.why} for door in change.doors],
+        "undo": change.undo,
+        "engines": [fact.to_dict() for fact in change.engines],
+        "parameters": dict(change.parameters),
+    }
+
+
+def _lines(change: Change, shown: int) -> Iterator[str]:
+    base = "a new table" if change.base_version is None else f"version {change.base_version}"
+    yield printable(f"{change.verb.value} {change.location}: plan {change.hash} on {base}")
+    if change.is_empty:
+        yield from _sentences(change.says or ("There is nothing to do.",))
+        return
+    yield from _sentences(change.says)
+    read = change.reads
+    yield f"reads      {read.files:,} files, {bytes_text(read.bytes)}" if read.files else "reads      no data file"
+    yield f"undo       {change.undo}"
+    for door in change.doors:
+        yield from _wrapped("one way    ", f"{door.why} Agree with --consent {door.name}.")
+    if change.engines:
+        yield "afterwards                   reads      writes"
+        for fact in change.engines:
+            yield f"  {fact.engine:27}{fact.reads.value:11}{fact.writes.value}"
+    if change.actions:
+        count = len(change.actions)
+        yield f"actions    {count:,}" + (f", the first {shown}:" if count > shown else ":")
+        for action in change.actions[:shown]:
+            yield textwrap.shorten(printable("  " + action), 4 * _WIDTH, placeholder=" ...")
+
+
+def _sentences(sentences: tuple[str, ...]) -> Iterator[str]:
+    for sentence in sentences:
+        yield from _wrapped("", printable(sentence))
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    return textwrap.wrap(text, _WIDTH, initial_indent=label, subsequent_indent=" " * len(label)) or [label]

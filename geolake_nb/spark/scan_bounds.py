@@ -1,0 +1,145 @@
+"""The Spark job of a repair: every value of the geo columns of some files, one row of statistics a part of a file."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, NamedTuple
+
+from geolake_nb.core.statistics import merge
+from geolake_nb.errors import GeolakeError, JobError
+from geolake_nb.planning.repair import finish_repair
+from geolake_nb.spark.progress import cause, run_with_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from geolake_nb.core.statistics import ColumnStats
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.formats.value_scan import ScanColumn
+    from geolake_nb.planning.change import Change
+    from geolake_nb.planning.repair import ScanJob
+    from geolake_nb.spark.applying import JobContext
+
+__all__ = ["Unit", "bundled", "run_scan"]
+
+_PART_BYTES = 64 * 2**20
+"""A larger file is read in several parts, at about so many bytes each."""
+_OPENING_BYTES = 2**20
+"""What opening a file costs, as if so many more bytes were read."""
+_TASKS_A_CORE = 4
+_SCHEMA = "file long, part int, stats binary"
+
+
+class Unit(NamedTuple):
+    """A part of a file, and which of the columns are read in it."""
+
+    file: int
+    key: str
+    part: int
+    parts: int
+    columns: tuple[int, ...]
+
+
+def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
+    """Read the values and complete the change with the bounds that they have."""
+    spark = context.spark
+    bundles = bundled(job, tasks=_TASKS_A_CORE * _cores(spark))
+    blobs = [pickle.dumps(bundle) for bundle in bundles]
+    scan = _scanner(context.storage, job.columns, blobs)
+    rows = spark.range(0, len(blobs), 1, len(blobs)).mapInArrow(scan, _SCHEMA)
+    try:
+        table = run_with_progress(spark, rows.toArrow, context.on_progress)
+    except GeolakeError:
+        raise
+    except Exception as problem:  # whatever Spark or py4j raises
+        raise JobError(
+            f"the scan failed: {cause(problem)}", where=change.location, remedy="the table is as it was"
+        ) from problem
+    return finish_repair(change, job, _merged(job, table))
+
+
+def bundled(job: ScanJob, *, tasks: int) -> list[list[Unit]]:
+    """The units of a job in so many lists at most that take about equally long.
+
+    >>> from geolake_nb.planning.repair import ScanFile, ScanJob
+    >>> files = tuple(ScanFile(name, name, 10, "{}", False, ()) for name in "abc")
+    >>> [[unit.key for unit in bundle] for bundle in bundled(ScanJob((), files), tasks=2)]
+    [['a', 'c'], ['b']]
+    """
+    units: list[tuple[int, Unit]] = []
+    for number, file in enumerate(job.files):
+        parts = max(1, -(-file.bytes // _PART_BYTES))
+        columns = tuple(one.column for one in file.scanned)
+        cost = file.bytes // parts + _OPENING_BYTES
+        units += [(cost, Unit(number, file.key, part, parts, columns)) for part in range(parts)]
+    # The longest first, each to the one that has the least to do: with units that are alike, in turns.
+    import heapq
+
+    bundles: list[list[Unit]] = [[] for _ in range(min(tasks, len(units)))]
+    loads = [(0, place) for place in range(len(bundles))]
+    for cost, unit in sorted(units, key=lambda one: -one[0]):
+        load, place = heapq.heappop(loads)
+        bundles[place].append(unit)
+        heapq.heappush(loads, (load + cost, place))
+    return bundles
+
+
+def _scanner(
+    storage: Storage, columns: Sequence[ScanColumn], blobs: list[bytes]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function that executors run: the ids that it is given say which of the bundles it reads."""
+
+    def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from geolake_nb.formats.footer_view import FooterReader
+        from geolake_nb.formats.value_scan import scan_part
+
+        reader = FooterReader()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                units: list[Unit] = pickle.loads(blobs[number])
+                found = [
+                    scan_part(
+                        storage,
+                        unit.key,
+                        [columns[place] for place in unit.columns],
+                        part=unit.part,
+                        parts=unit.parts,
+                        reader=reader,
+                    )
+                    for unit in units
+                ]
+                yield pa.record_batch(
+                    {
+                        "file": pa.array([unit.file for unit in units], pa.int64()),
+                        "part": pa.array([unit.part for unit in units], pa.int32()),
+                        "stats": pa.array([pickle.dumps(stats) for stats in found], pa.binary()),
+                    }
+                )
+
+    return scan
+
+
+def _merged(job: ScanJob, table: pa.Table) -> dict[int, list[ColumnStats]]:
+    parts: dict[int, list[tuple[int, list[ColumnStats]]]] = {}
+    for row in table.to_pylist():
+        parts.setdefault(row["file"], []).append((row["part"], pickle.loads(row["stats"])))
+    found: dict[int, list[ColumnStats]] = {}
+    for file, some in parts.items():
+        scanned = job.files[file].scanned
+        ordered = [stats for _, stats in sorted(some, key=lambda one: one[0])]
+        found[file] = [
+            merge([stats[place] for stats in ordered], type=job.columns[one.column].type)
+            for place, one in enumerate(scanned)
+        ]
+    return found
+
+
+def _cores(spark: object) -> int:
+    try:
+        return int(spark.sparkContext.defaultParallelism)  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - a Spark Connect session has no context
+        return 8
