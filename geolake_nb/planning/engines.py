@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StringType
+from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryType, MapType, RasterType, StringType
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from geolake_nb.core.schema import Schema
 
 __all__ = ["AS_OF", "ENGINE_FACTS", "Answer", "EngineFact", "TableKind", "engine_facts"]
@@ -249,10 +248,18 @@ def engine_facts(snapshot: Snapshot) -> tuple[EngineFact, ...]:
     """
     kinds = _kinds(snapshot)
     facts = [fact for fact in ENGINE_FACTS if fact.kind in kinds]
-    strange = _providers_that_spark_refuses(snapshot.schema)
-    if not strange:
+    if snapshot.format is TableFormat.DELTA and _has_collated_map_key(snapshot.schema):
+        note = "cannot open the schema: it takes no collation for the keys of a map"
+        facts = [
+            replace(fact, reads=_NO, writes=_NO, skips_geometry=_NO, skips_geography=_NO, note=note, source=_TRIED)
+            if fact.engine.startswith("Delta Kernel")
+            else fact
+            for fact in facts
+        ]
+    strange = _strange_to_spark(snapshot.schema)
+    if strange is None:
         return tuple(facts)
-    note = f"cannot open the schema: Spark does not know the collation provider {', '.join(strange)}"
+    note = f"cannot open the schema: Spark does not know the {strange}"
     return tuple(
         replace(fact, reads=_NO, writes=_NO, skips_geometry=_NO, skips_geography=_NO, note=note)
         if fact.engine.startswith("Spark 4") and snapshot.format is TableFormat.DELTA
@@ -277,6 +284,7 @@ def _kinds(snapshot: Snapshot) -> frozenset[TableKind]:
     return frozenset(kinds)
 
 
+_CRS_OF_SPARK = re.compile(r"(?!SRID:)[A-Z]+:[A-Z0-9]+|SRID:0")
 _GEO_KINDS = {
     TableFormat.ICEBERG: TableKind.ICEBERG_GEO,
     TableFormat.HAVASU: TableKind.HAVASU,
@@ -284,6 +292,22 @@ _GEO_KINDS = {
 }
 
 
-def _providers_that_spark_refuses(schema: Schema) -> Sequence[str]:
+def _has_collated_map_key(schema: Schema) -> bool:
+    keys = [found.type.key.type for _, found in schema.walk() if isinstance(found.type, MapType)]
+    return any(isinstance(key, StringType) and key.collation is not None for key in keys)
+
+
+def _strange_to_spark(schema: Schema) -> str | None:
+    """What in the schema of a Delta table Spark 4.2 stumbles over, `None` where it knows all."""
     collations = [found.type.collation for _, found in schema.walk() if isinstance(found.type, StringType)]
-    return sorted({one.provider for one in collations if one is not None and not one.opens_in_spark})
+    providers = sorted({one.provider for one in collations if one is not None and not one.opens_in_spark})
+    if providers:
+        return f"collation provider {', '.join(providers)}"
+    geo = [found.type for _, found in schema.walk() if isinstance(found.type, (GeometryType, GeographyType))]
+    # Tried: codes of authorities in capitals and SRID:0 open, srid:<number> and projjson:<property> do not.
+    crs = sorted({one.crs.text for one in geo if not _CRS_OF_SPARK.fullmatch(one.crs.text)})
+    if crs:
+        return f"CRS {', '.join(text[:60] for text in crs)}"
+    edges = [one.algorithm for one in geo if isinstance(one, GeographyType)]
+    strange = sorted({one.value for one in edges if one is not EdgeAlgorithm.SPHERICAL})
+    return f"edge algorithm {', '.join(strange)}" if strange else None

@@ -17,6 +17,7 @@ from geolake_nb.core.types import StructType
 from geolake_nb.errors import PredicateError
 from geolake_nb.formats.iceberg.details import IcebergDetails
 from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.planning.collator import with_versions_of
 from geolake_nb.planning.complete_bounds import if_bounds_were_complete
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.explanation import Explanation, Level, amounts_by_reason, reason_column
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.collator import Collator
 
 __all__ = ["explain"]
 
@@ -39,6 +41,7 @@ def explain(
     *,
     row_groups: pa.Table | None = None,
     column: str | None = None,
+    collator: Collator | None = None,
 ) -> Explanation:
     """Which files, and row groups where their table is given, a filter reads, each with its reason.
 
@@ -47,6 +50,9 @@ def explain(
 
     `row_groups` has `path, row_group, rows, bytes`, and `c.xmin c.ymin c.xmax c.ymax` and, if there,
     `c.null_count` and `c.types` for geo columns `c`.
+
+    `collator` compares strings that have a collation, by its own version of it where the filter names none. Without
+    one their statistics skip nothing.
 
     >>> from geolake_nb.core.schema import Schema
     >>> from geolake_nb.core.types import Field, GeometryType
@@ -67,7 +73,9 @@ def explain(
     """
     asked = _predicate(where, snapshot, column)
     predicate = bind(asked, snapshot.schema)
-    known = known_files(snapshot, predicate)
+    if collator is not None:
+        predicate = with_versions_of(predicate, collator)
+    known = known_files(snapshot, predicate, collator=collator)
     judged = judge(predicate, known)
     groups = None
     if row_groups is not None:

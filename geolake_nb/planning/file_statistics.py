@@ -14,24 +14,26 @@ from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import join_path
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.planning.collator import collated_columns
 from geolake_nb.planning.file_pruning import KnownParts, Leaf, leaves
 from geolake_nb.planning.format_facts import CollatedFiles, collated_files
 from geolake_nb.planning.scan_reason import ScanReason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from numpy.typing import NDArray
 
     from geolake_nb.core.box_column import BoxColumn
     from geolake_nb.core.collation import Collation
     from geolake_nb.core.predicate import ColumnPath, Predicate
+    from geolake_nb.planning.collator import Collator
 
 __all__ = ["known_files", "whole", "why_no_box"]
 
 
-def known_files(snapshot: Snapshot, predicate: Predicate) -> KnownParts:
-    """The statistics of the columns that the bound filter asks about."""
+def known_files(snapshot: Snapshot, predicate: Predicate, *, collator: Collator | None = None) -> KnownParts:
+    """The statistics of the columns that the bound filter asks about; collated ones where a collator can use them."""
     files = snapshot.files
     boxes: dict[ColumnPath, BoxColumn] = {}
     scalars: dict[ColumnPath, ScalarColumn] = {}
@@ -51,7 +53,9 @@ def known_files(snapshot: Snapshot, predicate: Predicate) -> KnownParts:
                 scalars[path] = found
             why[path] = _why_no_statistics(leaf, indexed=_indexed(snapshot, path))
     partitions = frozenset((name,) for name in snapshot.partition_columns)
-    return KnownParts(Statistics(len(files), boxes, scalars), why, _why_not_collated(snapshot, predicate), partitions)
+    collated = {} if collator is None else collated_columns(snapshot, predicate, collator)
+    reasons = _why_not_collated(snapshot, predicate, collated)
+    return KnownParts(Statistics(len(files), boxes, scalars, collated), why, reasons, partitions)
 
 
 def _null_counts(table: pa.Table, name: str) -> ScalarColumn:
@@ -73,25 +77,38 @@ def _scalar(snapshot: Snapshot, path: ColumnPath) -> ScalarColumn | None:
     return ScalarColumn(values, values)
 
 
-def _why_not_collated(snapshot: Snapshot, predicate: Predicate) -> dict[tuple[ColumnPath, Collation], NDArray[np.int8]]:
-    """For each collation that the filter compares by, why a file has no statistics that serve."""
+def _why_not_collated(
+    snapshot: Snapshot, predicate: Predicate, usable: Container[tuple[ColumnPath, Collation]]
+) -> dict[tuple[ColumnPath, Collation], NDArray[np.int8]]:
+    """For each collation that the filter compares by, why a file has no statistics that serve.
+
+    `usable` are those that something here compares by.
+    """
     compared = [leaf for leaf in leaves(predicate) if isinstance(leaf, (BoundComparison, BoundIn))]
     wanted = {(leaf.column, leaf.collation) for leaf in compared if leaf.collation is not None}
     stored = collated_files(snapshot) if wanted else ()
     return {
-        (path, collation): _collated_reasons([one for one in stored if one.column == path], collation, snapshot)
+        (path, collation): _collated_reasons(
+            [one for one in stored if one.column == path],
+            collation,
+            snapshot,
+            # What is there and is not used may have been cut, which is no bound under a collation.
+            of_same=ScanReason.UNUSABLE_BOUNDS if (path, collation) in usable else ScanReason.NO_COLLATOR,
+        )
         for path, collation in wanted
     }
 
 
-def _collated_reasons(stored: Sequence[CollatedFiles], collation: Collation, snapshot: Snapshot) -> NDArray[np.int8]:
+def _collated_reasons(
+    stored: Sequence[CollatedFiles], collation: Collation, snapshot: Snapshot, *, of_same: ScanReason
+) -> NDArray[np.int8]:
     reasons = np.full(len(snapshot.files), ScanReason.NO_COLLATED_STATISTICS.code, np.int8)
     same_name = [one for one in stored if one.collation.unversioned() == collation.unversioned()]
     for one in same_name:
         reasons[one.has] = ScanReason.COLLATION_VERSION_DIFFERS.code
     for one in same_name:
         if one.collation == collation:
-            reasons[one.has] = ScanReason.NO_COLLATOR.code
+            reasons[one.has] = of_same.code
     return reasons
 
 

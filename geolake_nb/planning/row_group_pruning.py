@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.box_column import BoxColumn
 from geolake_nb.core.predicate_binding import BoundSpatial
-from geolake_nb.core.projection import Statistics, Verdict
+from geolake_nb.core.projection import CollatedColumn, Statistics, Verdict
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import join_path
 from geolake_nb.planning.file_pruning import Judgement, KnownParts, judge, leaves
@@ -53,7 +53,10 @@ def judge_row_groups(
         key: _pick(reasons, places, np.int8(ScanReason.NO_COLLATED_STATISTICS.code))
         for key, reasons in known.why_not_collated.items()
     }
-    statistics = Statistics(table.num_rows, boxes, scalars)
+    of_collated = {
+        key: CollatedColumn(_taken(one.column, index), one.sort_key) for key, one in of_files.collated.items()
+    }
+    statistics = Statistics(table.num_rows, boxes, scalars, of_collated)
     groups = judge(predicate, KnownParts(statistics, why, collated, known.partitions))
     skipped = ~_pick(judged.kept, places, np.bool_(True))
     return Judgement(

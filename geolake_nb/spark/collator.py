@@ -1,0 +1,69 @@
+"""Spark as the one that compares strings by a collation."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.spark.collation_check import spark_collations
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from geolake_nb.core.collation import Collation
+
+__all__ = ["SparkCollator", "collator_of"]
+
+
+class SparkCollator:
+    """Compares by the collations that a session has; nothing is asked of it before a filter needs it."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @functools.cached_property
+    def _versions(self) -> dict[Collation, str]:
+        return spark_collations(self._spark)
+
+    def version_of(self, collation: Collation) -> str | None:
+        """Spark's version of the collation, `None` for one that it does not have by exactly this name."""
+        return self._versions.get(collation.unversioned())
+
+    def ranks(self, texts: Mapping[Collation, pa.Array]) -> dict[Collation, pa.Array]:
+        """The places of the texts in Spark's order, in one query; what is equal for Spark shares a place."""
+        rows = [self._ranked(place, collation, texts[collation]) for place, collation in enumerate(texts)]
+        found = functools.reduce(lambda one, other: one.unionAll(other), rows).toArrow()
+        ranks: dict[Collation, pa.Array] = {}
+        for place, collation in enumerate(texts):
+            own = found.filter(pc.equal(found["asked"], place)).sort_by("number")
+            ranks[collation] = own["rank"].combine_chunks().cast(pa.int64())
+        return ranks
+
+    def _ranked(self, place: int, collation: Collation, texts: pa.Array) -> DataFrame:
+        from pyspark.sql import Window
+        from pyspark.sql import functions as F  # noqa: N812
+
+        # The texts go as data: none of them becomes part of a query.
+        numbered = pa.table({"number": pa.array(range(len(texts)), pa.int64()), "text": texts})
+        data = self._spark.createDataFrame(numbered)
+        order = Window.orderBy(F.collate(F.col("text"), collation.name))
+        return data.select(F.lit(place).alias("asked"), "number", F.dense_rank().over(order).alias("rank"))
+
+
+def collator_of(spark: SparkSession | None) -> SparkCollator | None:
+    """The collator of the session that is given, else of the one that runs in this process; none is started.
+
+    >>> collator_of(None) is None or "pyspark" in sys.modules
+    True
+    """
+    if spark is None and "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.getActiveSession()
+    return None if spark is None else SparkCollator(spark)
