@@ -6,14 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
     from geolake_nb.api.opening import open  # noqa: A004
     from geolake_nb.api.table import Table
+    from geolake_nb.api.writing import write
     from geolake_nb.core.bounds import bounds
     from geolake_nb.core.box import Box
     from geolake_nb.core.types import geography, geometry, raster
     from geolake_nb.errors import GeolakeError
 
-__all__ = ["Box", "GeolakeError", "Table", "__version__", "bounds", "geography", "geometry", "open", "raster"]
+__all__ = ["Box", "GeolakeError", "Table", "__version__", "bounds", "geography", "geometry", "open", "raster", "write"]
 
 __version__ = "0.1.0"
 
@@ -27,7 +30,22 @@ _HOMES = {
     "geometry": "geolake_nb.core.types",
     "open": "geolake_nb.api.opening",
     "raster": "geolake_nb.core.types",
+    "write": "geolake_nb.api.writing",
 }
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by `%load_ext geolake_nb`."""
+    from geolake_nb.jupyter.extension import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by `%unload_ext geolake_nb`."""
+    from geolake_nb.jupyter.extension import unload
+
+    unload(shell)
 
 
 def __getattr__(name: str) -> object:

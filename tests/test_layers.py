@@ -32,7 +32,7 @@ HOMES = {
 }
 # In the core these may be imported inside functions only, so that importing stays cheap.
 LAZY_IN_CORE = {"pandas", "pyproj", "rasterio", "shapely", "sqlglot", "geoarrow", "numba"}
-COMPILED = {"core/wkb_kernel.py"}
+COMPILED = {"core/wkb_iso_kernel.py", "core/wkb_kernel.py"}
 
 
 def layer_of(path: Path) -> str:

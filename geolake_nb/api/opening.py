@@ -79,17 +79,17 @@ class Source:
 
         return open_iceberg(self.storage, metadata=self.metadata, snapshot_id=snapshot_id, timestamp=timestamp, ref=ref)
 
-    def history(self) -> Sequence[VersionInfo]:
-        """The versions of the table, newest first."""
+    def history(self, *, newest: int | None = None) -> Sequence[VersionInfo]:
+        """The versions of the table, or so many of them, newest first."""
         if self.format is TableFormat.DELTA:
             from geolake_nb.formats.delta.history import delta_history
 
-            return delta_history(self.storage)
+            return delta_history(self.storage, newest=newest)
         if self.format is TableFormat.PARQUET:
             return []
         from geolake_nb.formats.iceberg.snapshot import iceberg_history
 
-        return iceberg_history(self.storage, metadata=self.metadata)[::-1]
+        return iceberg_history(self.storage, metadata=self.metadata)[::-1][:newest]
 
 
 def open(  # noqa: A001

@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType
-from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.errors import GeolakeError, RefusedError
+from geolake_nb.formats.snapshot import History, TableFormat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from pyspark.sql import SparkSession
 
     from geolake_nb.api.opening import Source
+    from geolake_nb.api.plan import Plan
     from geolake_nb.core.box import Box
     from geolake_nb.core.predicate import Predicate
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.file_table import FileTable
-    from geolake_nb.formats.snapshot import Protocol, Snapshot, VersionInfo
+    from geolake_nb.formats.snapshot import Protocol, Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.change import Change
     from geolake_nb.planning.diff import Diff
     from geolake_nb.planning.explanation import Explanation
     from geolake_nb.planning.finding import Findings
+    from geolake_nb.planning.table_collations import TableCollations
 
     Progress = Callable[[int, int], None]
 
 __all__ = ["Table"]
 
 
-class Table:
+class Table(Shown):
     """A table at one version, read from its metadata; what reads data files says so."""
 
     def __init__(self, snapshot: Snapshot, source: Source) -> None:
@@ -76,9 +81,9 @@ class Table:
         """The live files with their bounds."""
         return self.snapshot.files
 
-    def history(self) -> list[VersionInfo]:
-        """The versions of the table, newest first; none for a set of Parquet files."""
-        return list(self._source.history())
+    def history(self, *, newest: int | None = None) -> History:
+        """The versions of the table, or so many of them, newest first; none for a set of Parquet files."""
+        return History(self._source.history(newest=newest))
 
     def at(self, version: int) -> Table:
         """The same table at another Delta version or Iceberg snapshot."""
@@ -108,17 +113,24 @@ class Table:
         return raster_rows(self._storage, self.snapshot, on_progress=on_progress)
 
     def explain(
-        self, where: str | Predicate | Box, *, column: str | None = None, row_groups: bool = False
+        self,
+        where: str | Predicate | Box,
+        *,
+        column: str | None = None,
+        row_groups: bool = False,
+        spark: SparkSession | None = None,
     ) -> Explanation:
         """Which files a query reads and why; with `row_groups` the footers are read and judged too.
 
         `where` is SQL text, a predicate, or a box that the rows have to meet; `column` says which geo column the
-        box is about where there are several.
+        box is about where there are several. Strings with a collation are compared by Spark: by the session that is
+        given or by the one that runs; without one their statistics skip nothing.
         """
         from geolake_nb.planning.explain import explain
+        from geolake_nb.spark.collator import collator_of
 
         groups = self.row_groups() if row_groups else None
-        return explain(self.snapshot, where, column=column, row_groups=groups)
+        return explain(self.snapshot, where, column=column, row_groups=groups, collator=collator_of(spark))
 
     def check(self, *, footers: bool = True, deep: bool | int = False, on_progress: Progress | None = None) -> Findings:
         """What is wrong with the table, and the command that mends it.
@@ -143,6 +155,120 @@ class Table:
             positions = [number * len(self.files) // wanted for number in range(wanted)]
             evidence["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
         return check(self.snapshot, **evidence)
+
+    def plan_repair(
+        self, *, columns: Sequence[str] | None = None, verify: bool = False, on_progress: Progress | None = None
+    ) -> Plan:
+        """Bounds that are missing or wrong, from the cheapest sound source for each file.
+
+        The Parquet footers are read now, in parallel; where they do not tell, `apply` has Spark read the values.
+        With `verify` every value is read, so that bounds are mended too which only the data shows to be wrong.
+        """
+        from geolake_nb.planning.repair import plan_repair
+
+        self._require(TableFormat.DELTA, "repair")
+        change = plan_repair(self._storage, self.snapshot, columns=columns, verify=verify, on_progress=on_progress)
+        return self._plan(change)
+
+    def plan_rewrite(
+        self,
+        *,
+        cluster_by: str | Sequence[str] = (),
+        curve: str = "hilbert",
+        target_file_size: int | str = "128MB",
+        row_group_rows: int | None = None,
+        where: str | None = None,
+    ) -> Plan:
+        """The same rows in new files: near each other by these geo and plain columns, or just of a better size.
+
+        `where` chooses partitions; the files of others stay.
+        """
+        from geolake_nb.planning.rewrite import plan_rewrite
+
+        self._require(TableFormat.DELTA, "rewrite")
+        change = plan_rewrite(
+            self._storage,
+            self.snapshot,
+            cluster_by=[cluster_by] if isinstance(cluster_by, str) else list(cluster_by),
+            curve=curve,
+            target_file_size=target_file_size,
+            row_group_rows=row_group_rows,
+            where=where,
+        )
+        return self._plan(change)
+
+    def plan_enable(self, columns: Mapping[str, GeometryType | GeographyType]) -> Plan:
+        """Columns of WKB, EWKB or WKT become geometries or geographies; without columns, only the feature."""
+        from geolake_nb.planning.enable import plan_enable
+
+        self._require(TableFormat.DELTA, "enable")
+        return self._plan(plan_enable(self._storage, self.snapshot, columns))
+
+    def plan_convert(
+        self,
+        target: str,
+        *,
+        columns: Mapping[str, GeometryType | GeographyType] | None = None,
+        partition_by: Sequence[str] = (),
+        cluster_by: str | Sequence[str] = (),
+        target_file_size: int | str = "128MB",
+        row_group_rows: int | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> Plan:
+        """A new Delta table with the rows of these Parquet files; this one stays as it is."""
+        from geolake_nb.api.writing import plan_convert
+
+        self._require(TableFormat.PARQUET, "convert")
+        return plan_convert(
+            self.snapshot,
+            target,
+            columns=columns,
+            partition_by=partition_by,
+            cluster_by=[cluster_by] if isinstance(cluster_by, str) else list(cluster_by),
+            target_file_size=target_file_size,
+            row_group_rows=row_group_rows,
+            storage_options=storage_options,
+        )
+
+    @property
+    def collations(self) -> TableCollations:
+        """The collations of the strings, for which versions there are statistics, and which files lack them."""
+        from geolake_nb.planning.table_collations import table_collations
+
+        return table_collations(self.snapshot)
+
+    def plan_collations(
+        self, changes: Mapping[str, str | None] | None = None, *, refresh: bool = False, upgrade: bool = False
+    ) -> Plan:
+        """Set, change or (`None`) drop the collation of strings; Spark computes the statistics when it is applied.
+
+        `refresh` computes them for files that lack them; `upgrade` does so for Spark's version of the collation and
+        drops those of older ones.
+        """
+        from geolake_nb.planning.collate import plan_collations
+
+        self._require(TableFormat.DELTA, "collations")
+        change = plan_collations(self._storage, self.snapshot, changes or {}, refresh=refresh, upgrade=upgrade)
+        return self._plan(change)
+
+    def plan_undo(self, version: int | None = None) -> Plan:
+        """Take back the change that made that version, or the newest change of this toolkit."""
+        from geolake_nb.planning.undo import plan_undo
+
+        self._require(TableFormat.DELTA, "undo")
+        return self._plan(plan_undo(self._storage, self.snapshot, version))
+
+    def _plan(self, change: Change) -> Plan:
+        from geolake_nb.api.plan import Plan
+
+        return Plan(change, self._source)
+
+    def _require(self, wanted: TableFormat, verb: str) -> None:
+        if self.snapshot.format is not wanted:
+            raise RefusedError(
+                f"{verb} works on {wanted.value} tables, and this one is {self.snapshot.format.value}",
+                where=self.location,
+            )
 
     def _row_groups(self, footers: Sequence[pq.FileMetaData]) -> pa.Table:
         from geolake_nb.formats.data_files import data_keys

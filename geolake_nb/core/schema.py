@@ -32,6 +32,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import (
     DataType,
     Field,
@@ -57,7 +58,7 @@ _PATH_PART = re.compile(r"`((?:[^`]|``)*)`(?:\.|$)|([^.`]+)(?:\.|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Schema:
+class Schema(Shown):
     """The columns of a table, with what the format says about the schema as a whole.
 
     A path names a field by its parts joined with dots; lists have the part `element`, maps `key` and

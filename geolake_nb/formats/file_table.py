@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.box_column import BoxColumn
+from geolake_nb.core.message_text import printable
+from geolake_nb.core.showing import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["AXES", "BoundSource", "FileTable", "GeoStatsColumns"]
 
 AXES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
+_SHOWN = 20
+"""Files that the text has room for."""
 
 
 class BoundSource(enum.Enum):
@@ -54,7 +58,7 @@ class GeoStatsColumns:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FileTable:
+class FileTable(Shown):
     """One row a file: `path, bytes, rows, deleted_rows, partition.…`, then the statistics of each geo column `c`.
 
     Those are `c.xmin … c.mmax, c.null_count, c.types, c.source, c.problem`. `path` is as the table stores it; `rows`
@@ -99,6 +103,12 @@ class FileTable:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def __str__(self) -> str:
+        first = self.table.slice(0, _SHOWN).select(["path", "rows", "bytes"]).to_pylist()
+        lines = [f"  {printable(one['path'], 300)}  rows={one['rows']}  bytes={one['bytes']}" for one in first]
+        more = [f"  and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
+        return "\n".join([f"{len(self):,} files", *lines, *more])
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)

@@ -12,12 +12,22 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["glob_pattern", "has_glob", "is_hidden", "is_parquet_name", "partition_arrays", "partition_values"]
+__all__ = [
+    "glob_pattern",
+    "has_glob",
+    "is_hidden",
+    "is_parquet_name",
+    "partition_arrays",
+    "partition_folder",
+    "partition_values",
+]
 
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _SUFFIXES = (".parquet", ".geoparquet", ".parq", ".pq")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# What Spark and Hive escape in the names of folders.
+_SPECIAL = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|[^*?\[]+|\[")
 
 
@@ -79,6 +89,19 @@ def partition_values(path: str) -> dict[str, str | None]:
         if mark and name:
             found[unquote(name)] = None if value == _NULL else unquote(value)
     return found
+
+
+def partition_folder(name: str, value: str | None) -> str:
+    """The folder of a partition value, the other way round from `partition_values`.
+
+    >>> partition_folder("day", "a/b: 1%"), partition_folder("day", None)
+    ('day=a%2Fb%3A 1%25', 'day=__HIVE_DEFAULT_PARTITION__')
+    """
+    return f"{_escaped(name)}={_NULL if value is None else _escaped(value)}"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def partition_arrays(paths: Sequence[str]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:

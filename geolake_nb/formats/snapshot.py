@@ -6,6 +6,9 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import printable
+from geolake_nb.core.showing import Shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.file_table import FileTable
 
-__all__ = ["Feature", "Protocol", "Snapshot", "TableFormat", "VersionInfo"]
+__all__ = ["Feature", "History", "Protocol", "Snapshot", "TableFormat", "VersionInfo"]
 
 
 class TableFormat(enum.Enum):
@@ -44,14 +47,23 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol:
-    """What an engine must speak to read and to write the table."""
+class Protocol(Shown):
+    """What an engine must speak to read and to write the table.
+
+    >>> print(Protocol("reader 3, writer 7", (Feature("geospatial", "geometry and geography columns"),)))
+    reader 3, writer 7
+      geospatial: geometry and geography columns
+    """
 
     summary: str
     """Such as `reader 3, writer 7`, `format version 3`, `Havasu 0.1.0 on Iceberg 2`, `GeoParquet 1.1.0`."""
     features: tuple[Feature, ...] = ()
     numbers: Mapping[str, int] = field(default_factory=dict, hash=False)
     """Such as `{"minReaderVersion": 3, "minWriterVersion": 7}` or `{"format-version": 2}`."""
+
+    def __str__(self) -> str:
+        lines = [f"  {printable(one.name, 100)}: {one.meaning}" for one in self.features]
+        return "\n".join([self.summary, *lines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,28 @@ class VersionInfo:
     parent: int | None = None
     details: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """What the format stores beside it: operation parameters and metrics, summary, refs."""
+
+
+class History(Shown, list[VersionInfo]):
+    """The versions of a table, newest first.
+
+    >>> print(History([VersionInfo(1, None, "WRITE")]))
+                 version  time (UTC)          operation
+                       1                      WRITE
+    >>> History() == []
+    True
+    """
+
+    def __str__(self) -> str:
+        lines = [f"{'version':>20}  {'time (UTC)':20}operation"]
+        for one in self:
+            when = "" if one.timestamp is None else f"{one.timestamp:%Y-%m-%d %H:%M:%S}"
+            lines.append(f"{one.version:>20}  {when:20}{printable(one.operation or '', 200)}")
+        return "\n".join(lines)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        # IPython has its own way with lists, which comes before that of a `Shown`.
+        printer.text(repr(self) if cycle else str(self))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.showing import Shown
 from geolake_nb.planning.coverage import Coverage, coverage
 from geolake_nb.planning.explanation import Amount, file_sizes
 from geolake_nb.planning.explanation_text import amount_text, wrapped
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.box import Box
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["CoverageChange", "Diff", "diff"]
+__all__ = ["CoverageChange", "Diff", "coverage_text", "diff"]
 
 _SHOWN = 20
 
@@ -47,7 +48,7 @@ class CoverageChange:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Diff:
+class Diff(Shown):
     """What a table has in a new version and had in an old one."""
 
     location: str
@@ -115,7 +116,7 @@ class Diff:
         if self.coverage:
             yield "bounds:"
         for bounds in self.coverage:
-            yield from wrapped(f"  {bounds.column}: {_coverage_text(bounds.old, bounds.new)}", after="    ")
+            yield from wrapped(f"  {bounds.column}: {coverage_text(bounds.old, bounds.new)}", after="    ")
 
 
 def diff(old: Snapshot, new: Snapshot) -> Diff:
@@ -241,7 +242,12 @@ def _shown(version: int | None) -> str:
     return "?" if version is None else str(version)
 
 
-def _coverage_text(old: Coverage | None, new: Coverage | None) -> str:
+def coverage_text(old: Coverage | None, new: Coverage | None) -> str:
+    """How much has bounds and what they span, before and after.
+
+    >>> coverage_text(None, None)
+    'new column, not there'
+    """
     if old is None or new is None:
         side = new or old
         text = "not there" if side is None else f"{_share(side)}, {_box_text(side.box)}"

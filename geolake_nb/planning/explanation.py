@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.showing import Shown
 from geolake_nb.planning.explanation_text import explanation_text
 from geolake_nb.planning.scan_reason import SCAN_REASONS, ScanReason
 
@@ -101,7 +102,7 @@ class IfComplete:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Explanation:
+class Explanation(Shown):
     """What a filter reads of a table, and why each file is kept or skipped."""
 
     where: Predicate

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.planning.explanation import Amount, Explanation
 
-__all__ = ["amount_text", "bytes_text", "explanation_text", "wrapped"]
+__all__ = ["amount_text", "bytes_text", "complete_text", "explanation_text", "wrapped"]
 
 WIDTH = 100
 _SHOWN_DETAILS = 5
@@ -77,7 +77,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
             counts = f"{_of(amount.files, None, 'file'):>16} {bytes_text(amount.bytes):>10}"
             yield f"  {reason.value:<26}{counts}  {reason.text}"
     yield from _details(explanation)
-    yield from _complete(explanation)
+    yield from wrapped(f"with complete bounds: {complete_text(explanation)}", after="  ")
     for note in explanation.notes:
         yield from wrapped(f"note: {note}", after="      ")
     yield from _engines(explanation)
@@ -91,16 +91,15 @@ def _details(explanation: Explanation) -> Iterator[str]:
         yield f"  and {len(details) - _SHOWN_DETAILS} more"
 
 
-def _complete(explanation: Explanation) -> Iterator[str]:
+def complete_text(explanation: Explanation) -> str:
+    """What the same filter would read if every file had bounds."""
     complete = explanation.if_complete
     if complete.read is None:
-        text = complete.basis
-    elif complete.exact:
+        return complete.basis
+    if complete.exact:
         same = complete.read == explanation.read
-        text = "the same" if same else f"{amount_text(complete.read, explanation.total)}"
-    else:
-        text = f"about {amount_text(complete.read, explanation.total)}; {complete.basis}"
-    yield from wrapped(f"with complete bounds: {text}", after="  ")
+        return "the same" if same else amount_text(complete.read, explanation.total)
+    return f"about {amount_text(complete.read, explanation.total)}; {complete.basis}"
 
 
 def _engines(explanation: Explanation) -> Iterator[str]:

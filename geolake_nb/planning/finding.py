@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from geolake_nb.core.showing import Shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -133,7 +135,7 @@ class NotJudged:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings(Sequence[Finding]):
+class Findings(Shown, Sequence[Finding]):
     """The findings of one check, the worst first.
 
     >>> good = Findings("/data/roads", ())

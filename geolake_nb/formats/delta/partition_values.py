@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.types import DataType, PrimitiveType
-from geolake_nb.errors import CorruptTableError
+from geolake_nb.errors import CorruptTableError, SchemaError
 from geolake_nb.formats.delta.scalar_stats import arrow_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["partition_scalars", "typed_partition"]
+__all__ = ["partition_scalars", "partition_text", "typed_partition"]
 
 # Delta, Partition values: a timestamp without a zone is meant in that of its writer, from UTC-12 to UTC+14.
 _EARLIEST, _LATEST = dt.timedelta(hours=14), dt.timedelta(hours=12)
@@ -103,3 +103,41 @@ def _instant(text: str) -> dt.datetime:
 
 def _local_time(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(text).replace(tzinfo=None)
+
+
+def partition_text(value: pa.Scalar) -> str | None:
+    """A partition value as the log holds it, the other way round from `typed_partition`; null for an empty text.
+
+    >>> import datetime as dt
+    >>> partition_text(pa.scalar(dt.datetime(2024, 1, 2, tzinfo=dt.UTC), pa.timestamp("us", "UTC")))
+    '2024-01-02T00:00:00.000000Z'
+    >>> partition_text(pa.scalar(True)), partition_text(pa.scalar("")), partition_text(pa.scalar(None, pa.int32()))
+    ('true', None, None)
+    """
+    kind, held = value.type, value.as_py()
+    if held is None or held in ("", b""):
+        return None
+    # Delta, Partition value serialization.
+    if pa.types.is_boolean(kind):
+        return "true" if held else "false"
+    if pa.types.is_floating(kind):
+        return _JAVA_NUMBERS.get(repr(held), repr(held))
+    if pa.types.is_decimal(kind):
+        return format(held, "f")
+    if pa.types.is_timestamp(kind):
+        # Spark's form, with all six digits: in UTC for an instant, else without a zone.
+        moment = value.cast(pa.timestamp("us", kind.tz)).as_py()
+        if kind.tz is None:
+            return str(moment.isoformat(sep=" ", timespec="microseconds"))
+        return f"{moment.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    if isinstance(held, bytes):
+        return held.decode("ascii") if held.isascii() else _refuse_bytes()
+    return str(held)
+
+
+_JAVA_NUMBERS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
+def _refuse_bytes() -> str:
+    # Delta, Partition value serialization: engines do not agree on how other bytes become text.
+    raise SchemaError("a partition value of bytes beyond ASCII cannot be written", remedy="partition by a string")

@@ -1,0 +1,94 @@
+"""Where the rows come from that a job writes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.schema import join_path, type_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["DeltaRows", "GivenRows", "ParquetFileRows", "ParquetRows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeltaRows:
+    """The live rows of a Delta table at one version, or of some of its files."""
+
+    snapshot: Snapshot
+    files: tuple[int, ...] | None = None
+    """The places of the files in the snapshot's file table, sorted; `None` for all of them."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files as the log stores them."""
+        column = self.snapshot.files.table["path"]
+        paths: list[str] = (column if self.files is None else column.take(list(self.files))).to_pylist()
+        return paths
+
+    def to_dict(self) -> dict[str, Any]:
+        """`source, version, files, paths` (a digest of the paths)."""
+        paths = self.paths
+        digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
+        return {"source": "delta", "version": self.snapshot.version, "files": len(paths), "paths": digest[:12]}
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFileRows:
+    """A file of a Parquet set as far as its rows are concerned."""
+
+    path: str
+    bytes: int
+    groups: tuple[int, ...]
+    """The rows of each row group."""
+    partition: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """What the folders say: the values of columns that hold in all of its rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParquetRows:
+    """The rows of a set of Parquet files; a column that a file lacks is null there."""
+
+    storage: Storage
+    """Reads the paths of the files."""
+    location: str
+    """What the user named."""
+    files: tuple[ParquetFileRows, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many there are, by the footers."""
+        return sum(sum(one.groups) for one in self.files)
+
+    def to_dict(self) -> dict[str, Any]:
+        """`source, location, files, rows, paths` (a digest of the paths and sizes)."""
+        listed = "\n".join(f"{one.path} {one.bytes}" for one in self.files)
+        digest = hashlib.sha256(listed.encode()).hexdigest()
+        return {
+            "source": "parquet",
+            "location": self.location,
+            "files": len(self.files),
+            "rows": self.rows,
+            "paths": digest[:12],
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenRows:
+    """The rows that a user holds: a DataFrame of Spark, or an Arrow table."""
+
+    frame: Any
+    schema: Schema
+    """Its columns as they are."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`source, columns`: what is in the rows shows when they are read."""
+        columns = {join_path(path): type_name(one.type) for path, one in self.schema.walk_parts()}
+        return {"source": "given", "columns": columns}

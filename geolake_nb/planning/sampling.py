@@ -1,0 +1,174 @@
+"""A sample of the rows of a table: some columns of some row groups, read without Spark, the same each time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.types import GeographyType, GeometryType
+from geolake_nb.formats.delta.partition_values import partition_text
+from geolake_nb.formats.footer_scalars import arrow_type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.types import DataType
+    from geolake_nb.formats.footer_view import FooterReader
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.row_sources import DeltaRows
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["SAMPLE_ROWS", "Partition", "Sample", "chosen_parts", "partition_codes", "sample_delta", "some_rows"]
+
+SAMPLE_ROWS = 100_000
+"""About how many rows are looked at before a job."""
+_PARTS = 200
+_SEED = 20_240_607
+
+Partition = tuple[str | None, ...]
+"""The partition values of a file, as the log has them, in the order of the partition columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Rows that stand for all: each for about as many others."""
+
+    columns: Mapping[str, pa.Array]
+    """By path; geo columns as WKB."""
+    partitions: tuple[Partition, ...]
+    codes: NDArray[np.int64]
+    """The place of each row's partition in `partitions`."""
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def sample_delta(
+    storage: Storage,
+    rows: DeltaRows,
+    columns: Sequence[str],
+    *,
+    count: int = SAMPLE_ROWS,
+    on_progress: Progress | None = None,
+) -> Sample:
+    """About so many rows of a Delta table, deleted ones included, from row groups that lie all over it.
+
+    Only the pages of these columns are read, of at most 200 row groups.
+    """
+    import pyarrow.parquet as pq
+
+    from geolake_nb.formats.data_files import data_keys
+    from geolake_nb.formats.footer_view import FooterReader
+    from geolake_nb.formats.storage_ranges import open_ranges
+
+    snapshot = rows.snapshot
+    places = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
+    partitions, file_codes = partition_codes(snapshot.files.table, snapshot.partition_columns, places)
+    keys = data_keys(snapshot)
+    weights = snapshot.files.table["bytes"].to_numpy()[places]
+    chosen = chosen_parts(weights, _PARTS)
+    found: dict[str, list[pa.Array]] = {column: [] for column in columns}
+    codes: list[NDArray[np.int64]] = []
+    reader, draw = FooterReader(), np.random.default_rng(_SEED)
+    for done, (place, groups) in enumerate(chosen, 1):
+        key = keys[places[place]]
+        wanted = count * weights[place] / max(1, weights[[one for one, _ in chosen]].sum())
+        with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False) as file:
+            # A file without rows has no row group to choose.
+            some = draw.permutation(file.num_row_groups)[:groups]
+            for group in np.sort(some).tolist():
+                picked = some_rows(file.metadata.row_group(group).num_rows, wanted / len(some), draw)
+                for column in columns:
+                    values = _column(file, group, snapshot.schema, column, reader=reader, where=key)
+                    found[column].append(values.take(pa.array(picked)))
+                codes.append(np.full(len(picked), file_codes[place]))
+        if on_progress is not None:
+            on_progress(done, len(chosen))
+    return Sample(
+        {column: _joined(parts, snapshot.schema.find(column).type) for column, parts in found.items()},
+        partitions,
+        np.concatenate(codes) if codes else np.zeros(0, np.int64),
+    )
+
+
+def chosen_parts(weights: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+    """Which files to look into, and at how many row groups of each: about so many in all, large files before small.
+
+    >>> chosen_parts(np.array([5, 0, 5]), 4), len(chosen_parts(np.full(1000, 7), 4)), chosen_parts(np.array([]), 4)
+    ([(0, 2), (2, 2)], 4, [])
+    """
+    there = np.flatnonzero(np.asarray(weights) > 0)
+    if not len(there):
+        return []
+    if len(there) > parts:
+        shares = weights[there] / weights[there].sum()
+        there = np.sort(np.random.default_rng(_SEED).choice(there, parts, replace=False, p=shares))
+    each = max(1, parts // len(there))
+    return [(place, each) for place in there.tolist()]
+
+
+def some_rows(rows: int, wanted: float, draw: np.random.Generator) -> NDArray[np.int64]:
+    """The places of about so many of the rows, in order."""
+    if rows <= wanted:
+        return np.arange(rows)
+    return np.sort(draw.choice(rows, max(1, round(wanted)), replace=False, shuffle=False)).astype(np.int64)
+
+
+def partition_codes(
+    files: pa.Table, columns: Sequence[str], places: NDArray[np.int64]
+) -> tuple[tuple[Partition, ...], NDArray[np.int64]]:
+    """The partitions that files are in, sorted, and which of them each file is in.
+
+    >>> files = pa.table({"path": ["a", "b", "c"], "partition.p": [2, None, 2]})
+    >>> partition_codes(files, ["p"], np.arange(3))
+    (((None,), ('2',)), array([1, 0, 1]))
+    >>> partition_codes(files, [], np.arange(3))
+    (((),), array([0, 0, 0]))
+    """
+    texts = []
+    for name in columns:
+        encoded = files[f"partition.{name}"].combine_chunks().take(pa.array(places)).dictionary_encode()
+        known = [partition_text(value) for value in encoded.dictionary]
+        texts.append([None if index is None else known[index] for index in encoded.indices.to_pylist()])
+    rows = list(zip(*texts, strict=True)) if texts else [()] * len(places)
+    partitions = sorted(set(rows), key=lambda row: [(text is not None, text or "") for text in row])
+    codes = {row: code for code, row in enumerate(partitions)}
+    return tuple(partitions), np.array([codes[row] for row in rows], np.int64)
+
+
+def _column(
+    file: pq.ParquetFile, group: int, schema: Schema, column: str, *, reader: FooterReader, where: str
+) -> pa.ChunkedArray:
+    """The values of a column in a row group, null where the file does not have it."""
+    from geolake_nb.core.schema_parquet import PATH_KEY
+
+    wanted = schema.find(column)
+    found = reader.view(file.metadata, where=where).find(schema.physical_path(column), field_id=wanted.id)
+    kind = _kind(wanted.type)
+    if found is None:
+        return pa.chunked_array([pa.nulls(file.metadata.row_group(group).num_rows, kind)])
+    path = str(found.metadata.get(PATH_KEY, found.name))
+    values = file.read_row_group(group, columns=[path], use_threads=False).column(0)
+    for _ in range(len(split_path(column)) - 1):
+        values = pa.chunked_array([chunk.flatten()[0] for chunk in values.chunks])
+    return values if values.type == kind else values.cast(kind)
+
+
+def _kind(type_: DataType) -> pa.DataType:
+    if isinstance(type_, GeometryType | GeographyType):
+        return pa.large_binary()
+    return arrow_type_of(type_) or pa.string()
+
+
+def _joined(parts: list[Any], type_: DataType) -> pa.Array:
+    chunks = [chunk for part in parts for chunk in part.chunks]
+    whole = pa.chunked_array(chunks, _kind(type_))
+    return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)

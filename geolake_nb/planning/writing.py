@@ -1,0 +1,130 @@
+"""The job of writing rows to new files of a Delta table, whatever verb asks for it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.schema import Schema, join_path, type_name
+from geolake_nb.core.types import PrimitiveType, RasterType
+from geolake_nb.errors import RefusedError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.core.collation_stats import CollationHints
+    from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType
+    from geolake_nb.formats.delta.details import ColumnMapping
+    from geolake_nb.formats.string_scan import CollatedString
+    from geolake_nb.planning.clustering import Ordering
+    from geolake_nb.planning.row_sources import DeltaRows, GivenRows, ParquetRows
+
+__all__ = ["ROW_GROUP_ROWS", "GeoInput", "WriteJob", "require_writable_types", "size_of"]
+
+ROW_GROUP_ROWS = 65_536
+"""The rows of a row group where nobody says otherwise."""
+
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB|TB|KIB|MIB|GIB|TIB)?\s*", re.IGNORECASE)
+_UNITS = {
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
+_NOT_WRITTEN = ("interval", "unknown", "variant")
+
+
+@dataclass(frozen=True, slots=True)
+class GeoInput:
+    """A column that arrives as bytes or text and becomes a geometry or geography of this type."""
+
+    type: GeometryType | GeographyType
+    encoding: GeometryEncoding
+    """How the values arrive; the SRIDs in EWKB have to be that of the type's CRS."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`type, encoding`."""
+        return {"type": type_name(self.type), "encoding": self.encoding.value}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteJob:
+    """New files with the rows of a source; the job gives one `add` action for each file."""
+
+    rows: DeltaRows | GivenRows | ParquetRows
+    """What `geolake_nb.spark.row_sources` can read."""
+    schema: Schema
+    """The columns of the table that is written to, partition columns included."""
+    mapping: ColumnMapping
+    partition_by: tuple[str, ...]
+    indexed: frozenset[tuple[str, ...]]
+    """The columns of which statistics are kept, by logical path."""
+    target_bytes: int
+    data_change: bool
+    """Whether the rows are new to the table."""
+    geo_input: Mapping[str, GeoInput] = field(default_factory=dict)
+    """By the paths of columns, which lead through structs."""
+    ordering: Ordering | None = None
+    """`None` keeps the rows about as they come."""
+    row_group_rows: int = ROW_GROUP_ROWS
+    deletion_vectors: bool = False
+    """Whether the table has that feature, with which statistics say whether they are tight."""
+    expected_rows: int | None = None
+    """The number of rows that have to be written: another one fails before the commit."""
+    collated: tuple[CollatedString, ...] = ()
+    """The strings of which the new files have statistics by a collation too."""
+    hints: CollationHints | None = None
+    """For which versions of collations the table has statistics."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """`rows, ordering, partition_by, geo_input, target_bytes, row_group_rows, expected_rows, data_change`."""
+        return {
+            "rows": self.rows.to_dict(),
+            "ordering": None if self.ordering is None else self.ordering.to_dict(),
+            "partition_by": list(self.partition_by),
+            "geo_input": {name: one.to_dict() for name, one in sorted(self.geo_input.items())},
+            "target_bytes": self.target_bytes,
+            "row_group_rows": self.row_group_rows,
+            "expected_rows": self.expected_rows,
+            "data_change": self.data_change,
+        }
+
+
+def require_writable_types(schema: Schema, *, where: str | None = None) -> None:
+    """Raise if a column is of a type that cannot be written without loss.
+
+    >>> from geolake_nb.core.types import Field, StructType
+    >>> require_writable_types(Schema(StructType((Field("v", PrimitiveType("variant")),))), where="/t")
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: /t: the column 'v' is of type variant, which cannot be written
+    >>> require_writable_types(Schema())
+    """
+    for parts, one in schema.walk_parts():
+        plain = isinstance(one.type, PrimitiveType) and one.type.name.startswith(_NOT_WRITTEN)
+        if plain or isinstance(one.type, RasterType):
+            what = f"the column {join_path(parts)!r} is of type {type_name(one.type)}, which cannot be written"
+            raise SchemaError(what, where=where)
+
+
+def size_of(size: int | str) -> int:
+    """A size in bytes, from a number or a text such as `128MB`.
+
+    >>> size_of("128MB"), size_of("1 MiB"), size_of(7)
+    (128000000, 1048576, 7)
+    >>> size_of("big")
+    Traceback (most recent call last):
+    geolake_nb.errors.RefusedError: 'big' is no file size; write one such as 128MB
+    """
+    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
+    count = size if isinstance(size, int) else 0
+    if match:
+        count = int(float(match[1]) * _UNITS[(match[2] or "B").upper()])
+    if count < 1:
+        raise RefusedError(f"{size!r} is no file size", remedy="write one such as 128MB")
+    return count

@@ -1,0 +1,291 @@
+"""WKB, EWKB, WKT and coordinates to ISO WKB in the tasks of a job, and the values among them that are bad.
+
+Values that cannot be taken become null on the way; what is wrong with them is told to the driver, which then commits
+nothing. So all bad rows are counted, and a few of them named, at the price of one pass.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.crs import Crs
+from geolake_nb.core.schema import split_path
+from geolake_nb.core.types import GeographyType, GeometryEncoding
+from geolake_nb.core.wkb_iso import to_iso_wkb
+from geolake_nb.core.wkb_scan import EdgeRules, Scan
+from geolake_nb.errors import CrsError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from geolake_nb.core.geoparquet import GeoEncoding
+    from geolake_nb.planning.writing import GeoInput
+
+    Place = Callable[[int], str]
+
+__all__ = ["SHOWN", "BadValues", "GeoReader", "merge_bad"]
+
+SHOWN = 5
+"""How many bad values are named; all are counted."""
+
+_EWKT = re.compile(r"SRID\s*=\s*([0-9]{1,10})\s*;\s*(.*)", re.IGNORECASE | re.DOTALL)
+_SPARK_GEO = ("srid", "wkb")
+
+
+@dataclass(frozen=True, slots=True)
+class BadValues:
+    """The values of one column that cannot be taken.
+
+    >>> print(BadValues("geom", 2, ("row 7: the value ends inside a geometry: 01",)))
+    geom: 2 values: row 7: the value ends inside a geometry: 01; ...
+    """
+
+    column: str
+    count: int
+    first: tuple[str, ...]
+    """A sentence for each of the first few: where, why, and how the value starts."""
+
+    def __str__(self) -> str:
+        more = "; ..." if self.count > len(self.first) else ""
+        return f"{self.column}: {self.count:,} value{'s' if self.count > 1 else ''}: {'; '.join(self.first)}{more}"
+
+
+def merge_bad(parts: Iterable[BadValues]) -> list[BadValues]:
+    """One for each column, by name.
+
+    >>> merge_bad([BadValues("g", 1, ("a",)), BadValues("g", 2, ("b",))])
+    [BadValues(column='g', count=3, first=('a', 'b'))]
+    """
+    merged: dict[str, BadValues] = {}
+    for part in parts:
+        known = merged.get(part.column, BadValues(part.column, 0, ()))
+        merged[part.column] = BadValues(part.column, known.count + part.count, (*known.first, *part.first)[:SHOWN])
+    return [merged[name] for name in sorted(merged)]
+
+
+@dataclass(slots=True)
+class _Found:
+    """Bad values while a task reads."""
+
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+
+class GeoReader:
+    """Turns the geo columns of batches into ISO WKB; lives as long as a task.
+
+    >>> from geolake_nb.core.types import GeometryType
+    >>> from geolake_nb.planning.writing import GeoInput
+    >>> reader = GeoReader({"g": GeoInput(GeometryType(), GeometryEncoding.WKT)})
+    >>> batch = reader.read(pa.record_batch({"g": ["POINT (1 2)", "POINT 1", None]}))
+    >>> [None if value is None else value.hex()[:10] for value in batch["g"].to_pylist()]
+    ['0101000000', None, None]
+    >>> reader.bad[0].count, reader.bad[0].first[0][-9:]
+    (1, "'POINT 1'")
+    """
+
+    def __init__(self, inputs: Mapping[str, GeoInput], *, native: Mapping[str, GeoEncoding] | None = None) -> None:
+        self._inputs = {split_path(path): (path, one) for path, one in inputs.items()}
+        self._native = native or {}
+        self._allowed: dict[tuple[str, int], bool] = {}
+        self._found: dict[str, _Found] = {}
+        self._rows = 0
+
+    @property
+    def bad(self) -> list[BadValues]:
+        """What could not be taken so far."""
+        return [BadValues(path, one.count, tuple(one.first)) for path, one in sorted(self._found.items())]
+
+    def read(self, batch: pa.RecordBatch, *, place: Place | None = None) -> pa.RecordBatch:
+        """The batch with its geo columns as ISO WKB; `place` names a row of it, else only values are named."""
+        arrays, names = list(batch.columns), batch.schema.names
+        for parts, (path, one) in self._inputs.items():
+            if parts[0] not in names:
+                raise SchemaError(f"the rows have no column {parts[0]!r}", where=path)
+            index = names.index(parts[0])
+            arrays[index] = self._descend(arrays[index], parts[1:], path, one, place)
+        return pa.RecordBatch.from_arrays(arrays, names)
+
+    def _descend(
+        self, array: pa.Array, parts: Sequence[str], path: str, one: GeoInput, place: Place | None
+    ) -> pa.Array:
+        if not parts:
+            return self._wkb(array, path, one, place)
+        if not pa.types.is_struct(array.type):
+            raise SchemaError(f"it lies in a {array.type}, and only structs are followed", where=path)
+        index = array.type.get_field_index(parts[0])
+        if index < 0:
+            raise SchemaError(f"the rows have no column {parts[0]!r}", where=path)
+        children = array.flatten()
+        children[index] = self._descend(children[index], parts[1:], path, one, place)
+        fields = [array.type.field(number) for number in range(array.type.num_fields)]
+        fields[index] = fields[index].with_type(children[index].type)
+        mask = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
+
+    def _wkb(self, array: pa.Array, path: str, one: GeoInput, place: Place | None) -> pa.Array:
+        given = array
+        faults: dict[int, str] = {}
+        if _is_spark_geo(array):
+            wkb, srids = pc.struct_field(array, "wkb"), pc.struct_field(array, "srid")
+            array = pc.if_else(array.is_valid(), wkb, pa.scalar(None, wkb.type)) if array.null_count else wkb
+            numbers = np.asarray(pc.fill_null(srids, 0), np.int64)
+            self._check_srids({int(number): np.flatnonzero(numbers == number) for number in np.unique(numbers)},
+                              path, one, faults)  # fmt: skip
+        elif one.encoding is GeometryEncoding.WKT:
+            array = self._from_text(array, path, one, faults)
+        elif one.encoding is GeometryEncoding.GEOARROW:
+            array = _from_coordinates(array, path, self._native.get(path))
+        array = _plain_binary(array, path)
+        faults |= _faults(array, geographic=isinstance(one.type, GeographyType))
+        if faults:
+            array = _without(array, faults)
+        iso = to_iso_wkb(array)
+        wrong: dict[int, str] = {}
+        self._check_srids(iso.srids, path, one, wrong)
+        if faults or wrong:
+            self._tell(path, given, faults | wrong, place)
+        return (_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary())
+
+    def _check_srids(
+        self, srids: Mapping[int | None, np.ndarray[tuple[int], np.dtype[np.intp]]], path: str, one: GeoInput,
+        faults: dict[int, str],
+    ) -> None:  # fmt: skip
+        for number, rows in srids.items():
+            if number is None:
+                faults |= dict.fromkeys(rows.tolist(), "its parts have different SRIDs")
+            elif number != 0 and not self._allows(path, one, number):
+                faults |= dict.fromkeys(rows.tolist(), f"SRID {number} is not the column's {one.type.crs}")
+
+    def _allows(self, path: str, one: GeoInput, srid: int) -> bool:
+        """Whether an SRID names the CRS of the column; one of nothing is that of all values that have none."""
+        key = path, srid
+        if key not in self._allowed:
+            try:
+                self._allowed[key] = srid > 0 and one.type.crs.same_as(Crs(f"EPSG:{srid}"))
+            except CrsError:
+                self._allowed[key] = False
+        return self._allowed[key]
+
+    def _from_text(self, array: pa.Array, path: str, one: GeoInput, faults: dict[int, str]) -> pa.Array:
+        import shapely
+
+        from geolake_nb.core.nesting import readable_geometry_text
+
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
+            raise SchemaError(f"values of type {array.type} are no WKT", where=path, remedy="give strings")
+        texts = array.to_pylist()
+        for row, text in enumerate(texts):
+            if text is None:
+                continue
+            reason = readable_geometry_text(text)
+            if reason is not None:
+                faults[row], texts[row] = f"no WKT: {reason}", None
+            elif text[:4].upper() == "SRID" and (match := _EWKT.fullmatch(text)):
+                texts[row] = match[2]
+                self._check_srids({int(match[1]): np.array([row])}, path, one, faults)
+        shapes = shapely.from_wkt(np.array(texts, object), on_invalid="ignore")
+        for row in np.flatnonzero(shapely.is_missing(shapes)).tolist():
+            if texts[row] is not None:
+                faults[row] = f"no WKT: {_why_no_wkt(texts[row])}"
+        # ISO, little-endian, with all the axes that there are.
+        return pa.array(shapely.to_wkb(shapes, flavor="iso", byte_order=1, output_dimension=4), pa.binary())
+
+    def _tell(self, path: str, given: pa.Array, faults: dict[int, str], place: Place | None) -> None:
+        found = self._found.setdefault(path, _Found())
+        found.count += len(faults)
+        for row in sorted(faults)[: max(0, SHOWN - len(found.first))]:
+            where = "" if place is None else f"{place(row)}: "
+            found.first.append(f"{where}{faults[row]}: {_start(given[row].as_py())}")
+
+
+def _is_spark_geo(array: pa.Array) -> bool:
+    """Whether it is what Spark makes of its GEOMETRY and GEOGRAPHY: a struct of SRID and WKB."""
+    kind = array.type
+    return pa.types.is_struct(kind) and tuple(kind.field(index).name for index in range(kind.num_fields)) == _SPARK_GEO
+
+
+def _plain_binary(array: pa.Array, path: str) -> pa.Array:
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        return array
+    if array.type == pa.binary_view() or pa.types.is_fixed_size_binary(array.type) or pa.types.is_null(array.type):
+        return array.cast(pa.large_binary())
+    raise SchemaError(f"values of type {array.type} are no WKB", where=path, remedy="give bytes")
+
+
+def _faults(array: pa.Array, *, geographic: bool) -> dict[int, str]:
+    """Why rows cannot be taken; one that is empty or null, or an arc, can be."""
+    edges = EdgeRules(0.0, 0.0, 180.0) if geographic else None
+    whole = Scan(edges)
+    whole.add(array)
+    if not whole.bad_count and not whole.open_count:
+        return {}
+    faults: dict[int, str] = {}
+    _, known = Scan(edges).add_with_boxes(array)
+    for row in np.flatnonzero(~known).tolist():
+        scan = Scan(edges)
+        scan.add(array.slice(row, 1))
+        if scan.first_bad is not None:
+            faults[row] = f"no WKB: {scan.first_bad.fault.describe(scan.first_bad.detail)}"
+        # Parquet, Bounding box: in a GEOGRAPHY, X is in [-180, 180] and Y in [-90, 90].
+        elif scan.first_open is not None and "outside" in scan.first_open.reason:
+            faults[row] = scan.first_open.reason
+    return faults
+
+
+def _without(array: pa.Array, faults: Mapping[int, str]) -> pa.Array:
+    keep = np.ones(len(array), np.bool_)
+    keep[list(faults)] = False
+    return pc.if_else(pa.array(keep), array, pa.scalar(None, array.type))
+
+
+def _why_no_wkt(text: str) -> str:
+    import shapely
+
+    try:
+        shapely.from_wkt(text)
+    except (shapely.errors.GEOSException, ValueError) as problem:
+        return str(problem).splitlines()[0]
+    return "it cannot be read"
+
+
+def _from_coordinates(array: pa.Array, path: str, encoding: GeoEncoding | None) -> pa.Array:
+    """GeoParquet's nested lists of coordinates as WKB."""
+    import geoarrow.pyarrow as ga
+    import geoarrow.types as gt
+
+    if encoding is None:
+        raise SchemaError("nothing says what the coordinates make up", where=path)
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    inner = array.type
+    while hasattr(inner, "value_type"):
+        inner = inner.value_type
+    axes = "".join(one.name for one in inner).upper() if pa.types.is_struct(inner) else ""
+    if axes not in ("XY", "XYZ", "XYM", "XYZM"):
+        raise SchemaError(f"values of type {array.type} are no coordinates", where=path)
+    make = getattr(gt, encoding.value)
+    kind = make(dimensions=gt.Dimensions.create(axes), coord_type=gt.CoordType.SEPARATED).to_pyarrow()
+    return ga.as_wkb(kind.wrap_array(array.cast(kind.storage_type))).storage
+
+
+def _start(value: object) -> str:
+    """How a value starts, short enough for a message and long enough to find it by."""
+    if isinstance(value, dict):
+        value = value.get("wkb")
+    if isinstance(value, bytes):
+        return f"X'{value[:24].hex()}'" + ("..." if len(value) > 24 else "")
+    text = str(value)
+    return ascii(text[:60]) + ("..." if len(text) > 60 else "")

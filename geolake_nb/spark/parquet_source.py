@@ -1,0 +1,216 @@
+"""The rows of Parquet files as a DataFrame: read with Arrow in the tasks, whatever types their writers chose.
+
+Spark's own reader knows neither GeoParquet's nested coordinates nor most CRSs of Parquet's geo types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.types import GeometryEncoding, StructType
+from geolake_nb.errors import GeolakeError, SchemaError
+from geolake_nb.formats.file_columns import FileColumns
+from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.planning.sampling import SAMPLE_ROWS, chosen_parts, some_rows
+from geolake_nb.spark.given_source import sample_of
+from geolake_nb.spark.row_fitting import RowFitter, spark_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+    from pyspark.sql import DataFrame, SparkSession
+
+    from geolake_nb.core.geoparquet import GeoEncoding
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.row_sources import ParquetFileRows, ParquetRows
+    from geolake_nb.planning.sampling import Partition, Sample
+    from geolake_nb.planning.writing import GeoInput
+    from geolake_nb.spark.geo_input import BadValues
+    from geolake_nb.spark.row_fitting import BadRows
+
+__all__ = ["Part", "parquet_frame", "parts_of", "sample_parquet", "size_parquet"]
+
+_BATCH_BYTES = 1 << 24
+_MOST_BATCH_ROWS = 16_384
+_MOST_PART_BYTES = 1 << 27
+_SAMPLED_PARTS = 200
+_TASKS_A_CORE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some row groups of a file, which one task reads."""
+
+    file: ParquetFileRows
+    first: int
+    end: int
+
+    @property
+    def first_row(self) -> int:
+        """How many rows of the file come before."""
+        return sum(self.file.groups[: self.first])
+
+    @property
+    def bytes(self) -> int:
+        """About how large it is."""
+        rows = sum(self.file.groups)
+        return self.file.bytes * sum(self.file.groups[self.first : self.end]) // rows if rows else 0
+
+
+def parts_of(rows: ParquetRows, tasks: int) -> list[list[Part]]:
+    """The files cut and packed for about as many tasks, in order; row groups are never cut.
+
+    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.planning.row_sources import ParquetFileRows, ParquetRows
+    >>> files = ParquetFileRows("a", 100, (5, 5)), ParquetFileRows("b", 10, (1,)), ParquetFileRows("c", 10, ())
+    >>> packed = parts_of(ParquetRows(Storage.at("/t"), "/t", files), 2)
+    >>> [[(part.file.path, part.first, part.end) for part in task] for task in packed]
+    [[('a', 0, 1)], [('a', 1, 2), ('b', 0, 1)]]
+    >>> parts_of(ParquetRows(Storage.at("/t"), "/t", ()), 2)
+    []
+    """
+    total = sum(one.bytes for one in rows.files)
+    wanted = min(_MOST_PART_BYTES, max(1, total // max(1, tasks)))
+    packed: list[list[Part]] = []
+    room = 0
+    for file in rows.files:
+        for group in range(len(file.groups)):
+            part = Part(file, group, group + 1)
+            last = packed[-1][-1] if packed else part
+            if not packed or room < part.bytes:
+                packed.append([part])
+                room = wanted
+            elif last.file is file and last.end == group:
+                packed[-1][-1] = Part(file, last.first, group + 1)
+            else:
+                packed[-1].append(part)
+            room -= part.bytes
+    return packed
+
+
+def parquet_frame(
+    spark: SparkSession, rows: ParquetRows, schema: Schema, inputs: Mapping[str, GeoInput], bad: BadRows
+) -> DataFrame:
+    """The rows with the columns of the schema, shapes as ISO WKB."""
+    tasks = parts_of(rows, _TASKS_A_CORE * _cores(spark))
+    storage = rows.storage
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                found: list[BadValues] = []
+                for part in tasks[number]:
+                    fitter = yield from _read(storage, part, schema, inputs)
+                    found += fitter.bad
+                bad.tell(found)
+
+    return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, spark_schema(schema))
+
+
+def sample_parquet(
+    rows: ParquetRows,
+    schema: Schema,
+    columns: Sequence[str],
+    partition_by: Sequence[str],
+    inputs: Mapping[str, GeoInput],
+) -> Sample:
+    """About 100,000 rows of these columns, from row groups that lie all over the set, read here and now."""
+    tops = dict.fromkeys([*(split_path(column)[0] for column in columns), *partition_by])
+    narrow = Schema(StructType(tuple([one for one in schema.fields if one.name in tops])))
+    wanted = {path: one for path, one in inputs.items() if split_path(path)[0] in tops}
+    draw = np.random.default_rng(0)
+    weights = np.array([one.bytes if one.groups else 0 for one in rows.files], np.int64)
+    batches: list[pa.RecordBatch] = []
+    chosen = chosen_parts(weights, _SAMPLED_PARTS)
+    total = max(1, sum(sum(rows.files[place].groups) for place, _ in chosen))
+    for place, groups in chosen:
+        file = rows.files[place]
+        share = SAMPLE_ROWS * sum(file.groups) / total
+        some = sorted(draw.permutation(len(file.groups))[:groups].tolist())
+        there = max(1, sum(file.groups[group] for group in some))
+        for group in some:
+            batches += [
+                batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw)))
+                for batch in _read(rows.storage, Part(file, group, group + 1), narrow, wanted)
+            ]
+    return sample_of(pa.Table.from_batches(batches, FileColumns.of(narrow).arrow), columns, partition_by)
+
+
+def size_parquet(
+    rows: ParquetRows, schema: Schema, partition_by: Sequence[str], inputs: Mapping[str, GeoInput]
+) -> dict[Partition, int]:
+    """About how many bytes each partition takes, from the sizes of the files and a sample."""
+    total = sum(one.bytes for one in rows.files)
+    if not partition_by:
+        return {(): total}
+    sample = sample_parquet(rows, schema, (), partition_by, inputs)
+    counts = np.bincount(sample.codes, minlength=len(sample.partitions))
+    each = total / max(1, len(sample))
+    return {name: int(count * each) for name, count in zip(sample.partitions, counts.tolist(), strict=True)}
+
+
+def _read(
+    storage: Storage, part: Part, schema: Schema, inputs: Mapping[str, GeoInput]
+) -> Generator[pa.RecordBatch, None, RowFitter]:
+    """The rows of a part as the schema has them; returns what made them, which knows of the bad ones."""
+    import pyarrow.parquet as pq
+
+    path = part.file.path
+    with pq.ParquetFile(
+        open_ranges(storage, path),
+        arrow_extensions_enabled=False,  # building an extension type for a CRS such as srid:5070 fails in geoarrow
+        coerce_int96_timestamp_unit="us",
+        pre_buffer=not storage.is_local,
+    ) as file:
+        there = [one.name for one in schema.fields if one.name in file.schema_arrow.names]
+        fitter = RowFitter(schema, inputs, native=_native(file, inputs))
+        row = part.first_row
+        groups = list(range(part.first, part.end))
+        for batch in file.iter_batches(_batch_rows(part), row_groups=groups, columns=there, use_threads=False):
+            try:
+                yield fitter.fit(batch, part.file.partition, place=_Place(path, row))
+            except GeolakeError as problem:
+                where = path if problem.where is None else f"{path}, column {problem.where}"
+                raise SchemaError(problem.what, where=where, remedy=problem.remedy) from problem
+            row += batch.num_rows
+    return fitter
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Names rows of a batch."""
+
+    path: str
+    before: int
+
+    def __call__(self, row: int) -> str:
+        return f"{self.path}, row {self.before + row}"
+
+
+def _batch_rows(part: Part) -> int:
+    rows = sum(part.file.groups[part.first : part.end])
+    # What is packed to a tenth of its size is still no more than some hundred megabytes.
+    return max(1, min(_MOST_BATCH_ROWS, rows * _BATCH_BYTES // max(1, part.bytes)))
+
+
+def _native(file: pq.ParquetFile, inputs: Mapping[str, GeoInput]) -> dict[str, GeoEncoding]:
+    """What the coordinates of this file make up, by its own metadata."""
+    from geolake_nb.core.geoparquet import from_geo_metadata
+
+    wanted = [path for path, one in inputs.items() if one.encoding is GeometryEncoding.GEOARROW]
+    geo = (file.metadata.metadata or {}).get(b"geo") if wanted else None
+    if geo is None:
+        return {}
+    known = from_geo_metadata(geo).columns
+    return {path: known[split_path(path)[0]].encoding for path in wanted if split_path(path)[0] in known}
+
+
+def _cores(spark: SparkSession) -> int:
+    remote = type(spark).__module__.startswith("pyspark.sql.connect")
+    return 8 if remote else int(spark.sparkContext.defaultParallelism)

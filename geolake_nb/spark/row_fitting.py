@@ -1,0 +1,193 @@
+"""Batches of any source as the rows that are written: all columns, of the right types, shapes as ISO WKB."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema
+from geolake_nb.core.schema_delta import to_delta_schema
+from geolake_nb.core.types import (
+    Field,
+    GeographyType,
+    GeometryType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StringType,
+    StructType,
+)
+from geolake_nb.errors import JobError
+from geolake_nb.formats.file_columns import FileColumns
+from geolake_nb.spark.geo_input import BadValues, GeoReader, merge_bad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType as SparkStruct
+
+    from geolake_nb.core.geoparquet import GeoEncoding
+    from geolake_nb.core.types import DataType
+    from geolake_nb.planning.writing import GeoInput
+
+    Place = Callable[[int], str]
+
+__all__ = ["BadRows", "RowFitter", "fitted_frame", "refuse_bad", "spark_schema"]
+
+_INSTANT = PrimitiveType("timestamptz")
+_BYTES = PrimitiveType("binary")
+
+
+class RowFitter:
+    """Makes batches of what a source gives; lives as long as a task.
+
+    >>> schema = Schema(StructType((Field("a", PrimitiveType("int64")), Field("k", StringType()), Field("b", _BYTES))))
+    >>> RowFitter(schema, {}).fit(pa.record_batch({"a": pa.array([7], pa.int8())}), {"k": "x"}).to_pylist()
+    [{'a': 7, 'k': 'x', 'b': None}]
+    """
+
+    def __init__(
+        self, schema: Schema, inputs: Mapping[str, GeoInput], *, native: Mapping[str, GeoEncoding] | None = None
+    ) -> None:
+        self._fields = schema.fields
+        self._columns = FileColumns.of(_plain(schema))
+        self._reader = GeoReader(inputs, native=native)
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns of the batches that it makes."""
+        return self._columns.arrow
+
+    @property
+    def bad(self) -> list[BadValues]:
+        """The values that could not be taken so far; they are null in the rows."""
+        return self._reader.bad
+
+    def fit(
+        self, batch: pa.RecordBatch, constants: Mapping[str, object] | None = None, *, place: Place | None = None
+    ) -> pa.RecordBatch:
+        """The batch with all columns; `constants` hold in all rows of it where it does not have them itself."""
+        arrays: list[pa.Array] = []
+        for field, kind in zip(self._fields, self._columns.arrow.types, strict=True):
+            value = (constants or {}).get(field.name)
+            if field.name in batch.schema.names:
+                arrays.append(_as_meant(batch.column(field.name), field))
+            elif value is not None:
+                arrays.append(pa.repeat(pa.scalar(value), len(batch)))
+            else:
+                arrays.append(pa.nulls(len(batch), kind))
+        whole = pa.RecordBatch.from_arrays(arrays, [field.name for field in self._fields])
+        return self._columns.fit(self._reader.read(whole, place=place))
+
+
+def _as_meant(array: pa.Array, field: Field) -> pa.Array:
+    """The column with what Arrow leaves out when it reads Parquet."""
+    kind = array.type
+    if field.type == _INSTANT and pa.types.is_timestamp(kind) and kind.tz is None:
+        return array.cast(pa.timestamp(kind.unit, "UTC"))  # INT96 are instants
+    if isinstance(field.type, StringType) and pa.types.is_binary(kind):
+        return array.cast(pa.string())  # ENUM and JSON are texts
+    return array
+
+
+class BadRows:
+    """The values that the tasks of a job could not take, gathered at the driver.
+
+    A task that runs twice tells the same, and counts once.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Where the driver is another process than this one, a task has to fail for itself.
+        remote = type(spark).__module__.startswith("pyspark.sql.connect")
+        self._told: Any = None if remote else spark.sparkContext.accumulator({}, _by_task())
+
+    def tell(self, bad: Iterable[BadValues]) -> None:
+        """Called in a task, when it has read all of its rows."""
+        from pyspark import TaskContext
+
+        found = merge_bad(bad)
+        if not found:
+            return
+        if self._told is None:
+            refuse_bad(found, where=None)
+        task = TaskContext.get()
+        self._told.add({0 if task is None else task.partitionId(): found})
+
+    def refuse(self, where: str) -> None:
+        """Raise if there are any."""
+        if self._told is not None and self._told.value:
+            refuse_bad(merge_bad(one for _, some in sorted(self._told.value.items()) for one in some), where=where)
+
+
+def refuse_bad(bad: list[BadValues], *, where: str | None) -> None:
+    """Raise, naming the values.
+
+    >>> refuse_bad([], where="/t")
+    """
+    if bad:
+        raise JobError(
+            f"values cannot be taken: {'; '.join(map(str, bad))}",
+            where=where,
+            remedy="mend or leave out these rows: nothing is committed",
+        )
+
+
+def _by_task() -> Any:
+    from pyspark.accumulators import AccumulatorParam
+
+    class ByTask(AccumulatorParam[dict[int, list[BadValues]]]):
+        def zero(self, value: dict[int, list[BadValues]]) -> dict[int, list[BadValues]]:
+            return {}
+
+        def addInPlace(  # noqa: N802
+            self, value1: dict[int, list[BadValues]], value2: dict[int, list[BadValues]]
+        ) -> dict[int, list[BadValues]]:
+            value1.update(value2)
+            return value1
+
+    return ByTask()
+
+
+def fitted_frame(frame: DataFrame, schema: Schema, inputs: Mapping[str, GeoInput], bad: BadRows) -> DataFrame:
+    """The frame, whose columns have names of the schema, with all columns and with shapes as ISO WKB."""
+
+    def fit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fitter = RowFitter(schema, inputs)
+        for batch in batches:
+            yield fitter.fit(batch)
+        bad.tell(fitter.bad)
+
+    return frame.mapInArrow(fit, spark_schema(schema))
+
+
+def spark_schema(schema: Schema) -> SparkStruct:
+    """The columns as a job passes them on: shapes are bytes, and strings have no collation."""
+    from pyspark.sql.types import StructType as SparkStruct
+
+    return SparkStruct.fromJson(json.loads(to_delta_schema(_plain(schema))))
+
+
+def _plain(schema: Schema) -> Schema:
+    """The same columns, none of them required: who writes the file checks that."""
+
+    def field(one: Field) -> Field:
+        return Field(one.name, inside(one.type))
+
+    def inside(type_: DataType) -> DataType:
+        if isinstance(type_, (GeometryType, GeographyType)):
+            return _BYTES
+        if isinstance(type_, StringType):
+            return StringType()
+        if isinstance(type_, StructType):
+            return StructType(tuple([field(one) for one in type_.fields]))
+        if isinstance(type_, ListType):
+            return ListType(field(type_.element))
+        if isinstance(type_, MapType):
+            return MapType(replace(field(type_.key), nullable=False), field(type_.value))
+        return type_
+
+    return Schema(StructType(tuple([field(one) for one in schema.fields])))

@@ -1,0 +1,132 @@
+"""The rows that a job writes, as a DataFrame with the columns of the table, shapes as plain bytes."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from geolake_nb.core.types import GeometryEncoding
+from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.formats.delta.plain_log import plain_log
+from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.planning.row_sources import DeltaRows, ParquetRows
+from geolake_nb.planning.sampling import partition_codes, sample_delta
+from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
+from geolake_nb.spark.log_store import spark_location
+from geolake_nb.spark.parquet_source import parquet_frame, sample_parquet, size_parquet
+from geolake_nb.spark.row_fitting import BadRows, fitted_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.row_sources import GivenRows
+    from geolake_nb.planning.sampling import Partition, Sample
+    from geolake_nb.planning.writing import GeoInput, WriteJob
+    from geolake_nb.spark.applying import JobContext
+
+__all__ = ["OpenRows", "open_rows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenRows:
+    """Rows that can be read now, and what is known of them before."""
+
+    frame: DataFrame
+    """The columns of the job's schema by their names; geo columns as WKB, or as their input says."""
+    sample: Callable[[Sequence[str]], Sample]
+    """Some rows of these columns, as in the frame."""
+    sizes: Mapping[Partition, int] | None = None
+    """About how many bytes each partition will take; `None` where nobody knows."""
+    rows: int | None = None
+    """How many there are, where that is known."""
+    inputs: Mapping[str, GeoInput] = field(default_factory=dict)
+    """Columns that are not yet ISO WKB."""
+
+
+@contextlib.contextmanager
+def open_rows(job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
+    """The rows of a job's source, as long as the block lasts."""
+    if isinstance(job.rows, DeltaRows):
+        with _delta(job.rows, job, context) as opened:
+            yield opened
+    elif isinstance(job.rows, ParquetRows):
+        with _parquet(job.rows, job, context) as opened:
+            yield opened
+    else:
+        with _given(job.rows, job, context) as opened:
+            yield opened
+
+
+@contextlib.contextmanager
+def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
+    import numpy as np
+
+    snapshot, storage = rows.snapshot, context.storage
+    table = snapshot.files.table
+    places = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
+    partitions, codes = partition_codes(table, snapshot.partition_columns, places)
+    bytes_ = np.bincount(codes, weights=table["bytes"].to_numpy()[places], minlength=len(partitions))
+    sizes = {partition: int(size) for partition, size in zip(partitions, bytes_, strict=True)}
+    # Below the table, where every executor can read; the name is hidden from all engines and from VACUUM.
+    folder = f"_geolake-{context.transaction}"
+    log = f"{folder}/_delta_log/{0:020}.json"
+    root = spark_location(context.spark, storage.location)
+    base = f"file://{quote(root)}" if storage.is_local else root
+    storage.put_if_absent(log, "\n".join(plain_log(snapshot, _adds(storage, rows), root=base)).encode())
+    try:
+        frame = context.spark.read.format("delta").load(f"{root}/{folder}")
+        yield OpenRows(
+            frame=frame,
+            sample=lambda columns: sample_delta(storage, rows, columns),
+            sizes=sizes,
+            rows=job.expected_rows,
+            inputs=job.geo_input,
+        )
+    finally:
+        # It is hidden and does no harm: what was written must not be lost for it.
+        with contextlib.suppress(GeolakeError):
+            storage.remove_folder(folder)
+
+
+@contextlib.contextmanager
+def _parquet(rows: ParquetRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
+    bad = BadRows(context.spark)
+    yield OpenRows(
+        frame=parquet_frame(context.spark, rows, job.schema, job.geo_input, bad),
+        sample=lambda columns: sample_parquet(rows, job.schema, columns, job.partition_by, job.geo_input),
+        sizes=size_parquet(rows, job.schema, job.partition_by, job.geo_input),
+        rows=rows.rows,
+    )
+    bad.refuse(context.storage.location)
+
+
+@contextlib.contextmanager
+def _given(rows: GivenRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
+    frame, inputs = given_frame(context.spark, rows, job.schema, job.geo_input, where=context.storage.location)
+    bad = BadRows(context.spark)
+    columns = () if job.ordering is None else job.ordering.columns
+    if any(path in inputs and inputs[path].encoding is not GeometryEncoding.WKB for path in columns):
+        # Keys are made of WKB.
+        frame, inputs = fitted_frame(frame, job.schema, inputs, bad), {}
+    yield OpenRows(
+        frame=frame,
+        sample=lambda columns: sample_frame(frame, columns, job.partition_by),
+        # To know it takes a pass over the rows, which only an ordering is worth.
+        sizes=None if job.ordering is None else size_frame(frame, job.partition_by),
+        inputs=inputs,
+    )
+    bad.refuse(context.storage.location)
+
+
+def _adds(storage: Storage, rows: DeltaRows) -> Iterator[str]:
+    wanted = rows.paths
+    found = raw_adds(storage, rows.snapshot.details.segment, None if rows.files is None else wanted)
+    for path, add in zip(found["path"].to_pylist(), found["add"].to_pylist(), strict=True):
+        storage.resolve(decoded_path(path))  # a log may name any place: only those below the table are read
+        yield add

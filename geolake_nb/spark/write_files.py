@@ -1,0 +1,223 @@
+"""The Spark job that writes rows to new data files, and the `add` actions of those files.
+
+Rows are read once. Their keys come from the columns to cluster by alone, each row then goes to the task that writes
+its file, and the tasks sort what they get. A task that is run again writes files of its own, and only those are
+committed that a task which succeeded tells of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.schema import split_path
+from geolake_nb.errors import GeolakeError, JobError, SchemaError
+from geolake_nb.formats.delta.remove_action import with_deletion_time
+from geolake_nb.planning.clustering import keying
+from geolake_nb.planning.placement import place_rows
+from geolake_nb.planning.rewrite import live_rows
+from geolake_nb.planning.row_sources import DeltaRows
+from geolake_nb.spark.collated_stats import with_collated_stats
+from geolake_nb.spark.progress import run_with_progress
+from geolake_nb.spark.row_sources import open_rows
+from geolake_nb.spark.write_tasks import RESULT, KeyTask, WriteTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.change import Change
+    from geolake_nb.planning.placement import Placement
+    from geolake_nb.planning.writing import WriteJob
+    from geolake_nb.spark.applying import JobContext
+    from geolake_nb.spark.row_sources import OpenRows
+
+__all__ = ["run_write"]
+
+_OURS = re.compile(r"geolake_nb\.errors\.\w+: (.+)")
+_SLACK = 1.5
+"""How much larger than planned a file may get before the next one is begun: a sample is no count."""
+
+
+def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
+    """Write the files and complete the change with their `add` actions.
+
+    A job that fails, or is cancelled, raises JobError with the files that it left; nothing is committed then.
+    """
+    try:
+        with open_rows(job, context) as rows:
+            written = _write(job, rows, context)
+        adds: list[str] = written["add"].drop_null().to_pylist()
+        _refuse_bad_values(change, written)
+        count = sum(written["rows"].to_pylist())
+        expected = _expected_rows(job, count, context.storage)
+        if expected is not None and count != expected:
+            what = f"{count:,} rows were written and {expected:,} expected"
+            raise JobError(what, where=change.location, remedy=_REMEDY)
+        files = len(adds)
+        if job.collated and job.hints is not None:
+            adds = with_collated_stats(context, adds, job.collated, job.hints)
+    except JobError as problem:
+        left = (*problem.orphans, *_orphans(context))
+        raise JobError(problem.what, where=problem.where, remedy=problem.remedy, orphans=left) from problem
+    except GeolakeError:
+        raise
+    except KeyboardInterrupt as problem:
+        what = "the job was cancelled"
+        raise JobError(what, where=change.location, remedy=_REMEDY, orphans=_orphans(context)) from problem
+    except Exception as problem:  # whatever Spark or py4j raises
+        what = f"the job failed: {_reason(problem)}"
+        raise JobError(what, where=change.location, remedy=_REMEDY, orphans=_orphans(context)) from problem
+    now = int(time.time() * 1000)
+    metrics = {
+        **change.metrics,
+        "files_added": files,
+        "rows_written": count,
+        "bytes_added": sum(written["bytes"].to_pylist()),
+    }
+    actions = [with_deletion_time(action, now) for action in change.actions]
+    return dataclasses.replace(change, job=None, actions=(*actions, *adds), metrics=metrics)
+
+
+_REMEDY = "the table is as it was"
+
+
+def _expected_rows(job: WriteJob, count: int, storage: Storage) -> int | None:
+    """How many rows there should be: as the plan says, or as the files say where the log does not or is wrong."""
+    if job.expected_rows != count and isinstance(job.rows, DeltaRows):
+        return live_rows(storage, job.rows)
+    return job.expected_rows
+
+
+def _write(job: WriteJob, rows: OpenRows, context: JobContext) -> pa.Table:
+    placement = _placement(job, rows)
+    frame = rows.frame
+    names = [f"`{one.name.replace('`', '``')}`" for one in job.schema.fields]
+    key = _free_name(frame.columns)
+    if placement is not None:
+        frame = _placed(frame, names, job, placement, key)
+    elif job.partition_by:
+        # As many files as there are partitions, or more where they are large: Spark balances them as it goes.
+        columns = [_column(name) for name in job.partition_by]
+        frame = frame.select(*names).hint("rebalance", *columns).sortWithinPartitions(*columns)
+    else:
+        frame = _unshuffled(frame.select(*names), job, rows)
+    task = WriteTask.of(job, rows, context, key=None if job.ordering is None else key, limits=_limits(job, rows))
+    result = frame.mapInArrow(task, RESULT)
+    return run_with_progress(context.spark, result.toArrow, context.on_progress)
+
+
+def _placement(job: WriteJob, rows: OpenRows) -> Placement | None:
+    """Where rows go; `None` where they stay where they are read, or nobody knows how many there are."""
+    if job.ordering is None:
+        if not job.partition_by or rows.sizes is None:
+            return None
+        return place_rows(rows.sizes, job.target_bytes)
+    sample = rows.sample(job.ordering.columns)
+    types = [
+        rows.inputs[path].type if path in rows.inputs else job.schema.find(path).type for path in job.ordering.columns
+    ]
+    found = keying(job.ordering, types, [sample.columns[path] for path in job.ordering.columns])
+    sizes = rows.sizes
+    if sizes is None:
+        raise SchemaError("nobody knows how large the rows are")
+    return place_rows(sizes, job.target_bytes, keying=found, sample=sample)
+
+
+def _placed(frame: DataFrame, names: Sequence[str], job: WriteJob, placement: Placement, key: str) -> DataFrame:
+    """The rows in the tasks that write them, in order."""
+    from pyspark.sql import functions as sf
+
+    if not placement.tasks:
+        return frame.select(*names).limit(0)
+    columns = [_column(name) for name in job.partition_by]
+    columns += [_column(*split_path(path)) for path in (job.ordering.columns if job.ordering else ())]
+    columns.append(sf.spark_partition_id())
+    frame = frame.select(*names, _key_function(KeyTask(placement, len(job.partition_by)))(*columns).alias(key))
+    frame = frame.repartitionById(placement.tasks, sf.col(f"{key}.task"))
+    order = [_column(name) for name in job.partition_by]
+    if job.ordering is not None:
+        order.append(sf.col(f"{key}.key"))
+        frame = frame.sortWithinPartitions(*order)
+        return frame.select(*names, sf.col(f"{key}.key").alias(key))
+    return frame.sortWithinPartitions(*order).select(*names)
+
+
+def _key_function(task: KeyTask) -> Callable[..., Column]:
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    def place(*columns: Any) -> Any:
+        return task(*columns)
+
+    # Spark looks at the types themselves to tell what kind of function it is.
+    place.__annotations__ = {"columns": pa.Array, "return": pa.Array}
+    make: Any = arrow_udf
+    function: Callable[..., Column] = make(place, "struct<task:int,key:bigint>")
+    return function
+
+
+def _unshuffled(frame: DataFrame, job: WriteJob, rows: OpenRows) -> DataFrame:
+    """The rows about as they are read: small files come together in as many tasks as there will be files."""
+    if rows.sizes is None:
+        return frame
+    files = max(1, -(-sum(rows.sizes.values()) // job.target_bytes))
+    return frame.coalesce(files)
+
+
+def _limits(job: WriteJob, rows: OpenRows) -> tuple[int, int | None]:
+    """How many bytes a file may have at most, and how many rows, where that can be told beforehand."""
+    slack = _SLACK if job.ordering is not None else 1.0
+    most = int(job.target_bytes * slack)
+    total = 0 if rows.sizes is None else sum(rows.sizes.values())
+    if not total or not rows.rows:
+        return most, None
+    return most, max(1, int(most * rows.rows / total))
+
+
+def _column(*parts: str) -> Column:
+    from pyspark.sql import functions as sf
+
+    return sf.col(".".join("`" + part.replace("`", "``") + "`" for part in parts))
+
+
+def _free_name(names: Sequence[str]) -> str:
+    taken = {name.casefold() for name in names}
+    name = "__geolake_key"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _refuse_bad_values(change: Change, written: pa.Table) -> None:
+    from geolake_nb.spark.geo_input import merge_bad
+
+    parts: list[Any] = [one for blob in written["bad"].drop_null().to_pylist() for one in pickle.loads(blob)]
+    bad = merge_bad(parts)
+    if bad:
+        what = f"values cannot be taken: {'; '.join(map(str, bad))}"
+        raise JobError(what, where=change.location, remedy="mend or leave out these rows: nothing is committed")
+
+
+def _orphans(context: JobContext) -> list[str]:
+    """The files of this job that are left over: all that bear its name, also those of tasks that were killed."""
+    storage: Storage = context.storage
+    mark = f"-{context.transaction}-"
+    try:
+        return [entry.path for entry in storage.list("", recursive=True) if mark in entry.path.rpartition("/")[2]]
+    except GeolakeError:
+        return []
+
+
+def _reason(problem: Exception) -> str:
+    text = str(problem)
+    ours = _OURS.findall(text)
+    if ours:
+        return str(ours[-1])[:2000]
+    return (text.strip().splitlines() or [type(problem).__name__])[0][:300]

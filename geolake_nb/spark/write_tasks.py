@@ -1,0 +1,303 @@
+"""What executors do for a job that writes files: the place of each row, and the files themselves."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
+from geolake_nb.formats.delta.details import ColumnMapping
+from geolake_nb.formats.delta.partition_values import partition_text
+from geolake_nb.formats.hive_paths import partition_folder
+from geolake_nb.planning.clustering import UNREADABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Self
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.types import DataType
+    from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.placement import Placement
+    from geolake_nb.planning.sampling import Partition
+    from geolake_nb.planning.writing import GeoInput, WriteJob
+    from geolake_nb.spark.applying import JobContext
+    from geolake_nb.spark.row_sources import OpenRows
+
+__all__ = ["RESULT", "KeyTask", "WriteTask", "plain_shapes"]
+
+RESULT = "path string, rows long, bytes long, add string, bad binary"
+"""One row for each file that is written, and one for the values of a task that cannot be taken."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyTask:
+    """The task and the key of each row, from its partition values and the columns to cluster by."""
+
+    placement: Placement
+    partition_columns: int
+
+    def __call__(self, *columns: pa.Array) -> pa.Array:
+        """The struct of both; the last column says which part of the source the rows are from."""
+        *given, turns = columns
+        partitions, codes = _partitions(given[: self.partition_columns], len(turns))
+        keying = self.placement.keying
+        keys = None
+        if keying is not None:
+            keys = keying.keys([plain_shapes(column) for column in given[self.partition_columns :]])
+        turn = int(turns[0].as_py()) if len(turns) else 0
+        tasks = self.placement.tasks_of(partitions, codes, keys, turn=turn)
+        filled = np.zeros(len(tasks), np.int64) if keys is None else keys
+        return pa.StructArray.from_arrays([pa.array(tasks), pa.array(filled)], ["task", "key"])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WriteTask:
+    """Writes the batches of a task to files, one after the other, and tells of each."""
+
+    storage: Storage
+    layout: Layout
+    schema: Schema
+    mapping: ColumnMapping
+    indexed: frozenset[tuple[str, ...]]
+    partition_by: tuple[str, ...]
+    transaction: str
+    data_change: bool
+    deletion_vectors: bool
+    most_bytes: int
+    most_rows: int | None
+    key: str | None
+    inputs: Mapping[str, GeoInput] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, job: WriteJob, rows: OpenRows, context: JobContext, *, key: str | None, limits: tuple[int, int | None]
+    ) -> Self:
+        """The task of a job; `key` is the column with the keys, `limits` the most bytes and rows of a file."""
+        from geolake_nb.formats.parquet_writer import Layout
+
+        inside = Schema(StructType(tuple(one for one in job.schema.fields if one.name not in job.partition_by)))
+        types = {path: one.type for path, one in job.schema.walk_parts()}
+        layout = Layout(
+            inside,
+            physical_names=job.mapping is not ColumnMapping.NONE,
+            row_group_rows=job.row_group_rows,
+            measured=frozenset(path for path in job.indexed if path[0] not in job.partition_by and path in types),
+        )
+        return cls(
+            storage=context.storage,
+            layout=layout,
+            schema=job.schema,
+            mapping=job.mapping,
+            indexed=job.indexed,
+            partition_by=job.partition_by,
+            transaction=context.transaction,
+            data_change=job.data_change,
+            deletion_vectors=job.deletion_vectors,
+            most_bytes=limits[0],
+            most_rows=limits[1],
+            key=key,
+            inputs=rows.inputs,
+        )
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The files of the task, as rows of `RESULT`."""
+        from geolake_nb.spark.geo_input import GeoReader
+
+        reader = GeoReader(self.inputs) if self.inputs else None
+        files = _Files(self)
+        try:
+            for batch in batches:
+                for partition, readable, piece in self._runs(batch):
+                    plain = self._plain(piece)
+                    yield from files.write(partition, readable, plain if reader is None else reader.read(plain))
+            yield from files.end()
+        except BaseException:
+            files.give_up()
+            raise
+        if reader is not None and reader.bad:
+            yield _result(bad=pickle.dumps(reader.bad))
+
+    def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[Partition, bool, pa.RecordBatch]]:
+        """The batch cut where the partition changes, and before shapes that would take the bounds of others away."""
+        if not len(batch):
+            return
+        partitions, codes = _partitions([batch.column(name) for name in self.partition_by], len(batch))
+        readable = np.ones(len(batch), np.bool_)
+        if self.key is not None:
+            readable = np.asarray(batch.column(self.key)) != UNREADABLE
+        changes = np.flatnonzero((codes[1:] != codes[:-1]) | (readable[1:] != readable[:-1])) + 1
+        for start, end in zip([0, *changes.tolist()], [*changes.tolist(), len(batch)], strict=True):
+            yield partitions[codes[start]], bool(readable[start]), batch.slice(start, end - start)
+
+    def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the file, shapes as bytes."""
+        fields = self.layout.schema.fields
+        # What is read before it is written comes with its SRID, which is looked at then.
+        read = {split_path(path)[0] for path in self.inputs}
+        columns = [(batch.column(one.name), one) for one in fields]
+        arrays = [column if one.name in read else _unwrapped(column, one.type) for column, one in columns]
+        return pa.RecordBatch.from_arrays(arrays, [one.name for one in fields])
+
+
+class _Files:
+    """The files of one task, of which one is open."""
+
+    def __init__(self, task: WriteTask) -> None:
+        from pyspark import TaskContext
+
+        self._task = task
+        context = TaskContext.get()
+        number, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        # The attempt tells the runs of a task apart, the last part those of one plan that is applied twice.
+        self._name = f"part-{number:05}-{task.transaction}-{attempt}-{uuid.uuid4().hex[:8]}"
+        self._count = 0
+        self._open: tuple[Partition, bool] | None = None
+        self._writer: ParquetWriter | None = None
+
+    def write(self, partition: Partition, readable: bool, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Take in rows; gives the file that they did not fit in, if it has ended."""
+        if self._open != (partition, readable) or self._is_full():
+            yield from self.end()
+            self._begin(partition)
+            self._open = partition, readable
+        assert self._writer is not None
+        self._writer.write(batch)
+
+    def end(self) -> Iterator[pa.RecordBatch]:
+        """Close the file that is open, if there is one, and tell of it."""
+        from geolake_nb.formats.delta.stats_writing import add_action, stats_text
+
+        writer, self._writer = self._writer, None
+        if writer is None or self._open is None:
+            return
+        task, (partition, _) = self._task, self._open
+        file = writer.close()
+        stats = stats_text(file, task.schema, task.mapping, task.indexed, deletion_vectors=task.deletion_vectors)
+        names = [task.mapping.physical(task.schema, (name,))[0] for name in task.partition_by]
+        add = add_action(
+            file,
+            stats=stats,
+            partition_values=dict(zip(names, partition, strict=True)),
+            modification_time=int(time.time() * 1000),
+            data_change=task.data_change,
+        )
+        yield _result(path=file.path, rows=file.rows, bytes_=file.bytes, add=add)
+
+    def give_up(self) -> None:
+        """Remove the file that is open."""
+        if self._writer is not None:
+            self._writer.abort()
+
+    def _begin(self, partition: Partition) -> None:
+        from geolake_nb.formats.parquet_writer import ParquetWriter
+
+        task = self._task
+        folders: list[str] = []
+        if task.mapping is ColumnMapping.NONE:
+            folders = [partition_folder(name, text) for name, text in zip(task.partition_by, partition, strict=True)]
+        name = f"{self._name}-c{self._count:03}.{task.layout.compression}.parquet"
+        self._count += 1
+        self._writer = ParquetWriter(task.storage, "/".join([*folders, name]), task.layout)
+
+    def _is_full(self) -> bool:
+        writer, task = self._writer, self._task
+        if writer is None:
+            return False
+        if task.most_rows is not None and writer.rows >= task.most_rows:
+            return True
+        # Before the first row group is packed, nobody knows how small it gets.
+        return writer.rows >= task.layout.row_group_rows and writer.bytes_so_far >= task.most_bytes
+
+
+def plain_shapes(column: pa.Array) -> pa.Array:
+    """The WKB of Spark's GEOMETRY and GEOGRAPHY, which come as a struct; other columns are as they were.
+
+    >>> shape = pa.array([{"srid": 0, "wkb": b"a"}, None], pa.struct([("srid", pa.int32()), ("wkb", pa.binary())]))
+    >>> plain_shapes(shape).to_pylist(), plain_shapes(pa.array([1])).to_pylist()
+    ([b'a', None], [1])
+    """
+    kind = column.type
+    if pa.types.is_struct(kind) and [kind.field(place).name for place in range(kind.num_fields)] == ["srid", "wkb"]:
+        return column.flatten()[1]
+    return column
+
+
+def _unwrapped(column: pa.Array, type_: DataType) -> pa.Array:
+    """The column with the WKB of shapes, nested ones too, for what Spark hands over of them."""
+    kind = column.type
+    if isinstance(type_, GeometryType | GeographyType):
+        return plain_shapes(column)
+    if not _holds_shapes(kind):
+        return column
+    if isinstance(type_, StructType):
+        children = [_unwrapped(column.field(place), one.type) for place, one in enumerate(type_.fields)]
+        fields = [kind.field(place).with_type(child.type) for place, child in enumerate(children)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
+    if isinstance(type_, ListType):
+        inside = _unwrapped(column.values, type_.element.type)
+        new = pa.list_(kind.value_field.with_type(inside.type))
+    elif isinstance(type_, MapType):
+        keys, items = _unwrapped(column.keys, type_.key.type), _unwrapped(column.items, type_.value.type)
+        new = pa.map_(kind.key_field.with_type(keys.type), kind.item_field.with_type(items.type))
+        inside = pa.StructArray.from_arrays([keys, items], fields=[new.key_field, new.item_field])
+    else:
+        return column
+    places = column.buffers()[:2]
+    return pa.Array.from_buffers(new, len(column), places, column.null_count, column.offset, [inside])
+
+
+def _holds_shapes(kind: pa.DataType) -> bool:
+    """Whether somewhere in it is what Spark makes of a GEOMETRY or GEOGRAPHY."""
+    inner = [kind.field(place) for place in range(kind.num_fields)]
+    return [one.name for one in inner] == ["srid", "wkb"] or any(_holds_shapes(one.type) for one in inner)
+
+
+def _partitions(columns: Sequence[pa.Array], rows: int) -> tuple[list[Partition], NDArray[np.int64]]:
+    """The partitions in a batch, and which of them each row is in."""
+    codes = np.zeros(rows, np.int64)
+    texts: list[list[str | None]] = []
+    counts: list[int] = []
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        texts.append([partition_text(value) for value in encoded.dictionary])
+        counts.append(len(encoded.dictionary))
+        codes = codes * len(encoded.dictionary) + np.asarray(encoded.indices)
+    found, codes = np.unique(codes, return_inverse=True)
+    partitions: list[Partition] = []
+    for code in found.tolist():
+        values: list[str | None] = []
+        rest = code
+        for known, count in zip(reversed(texts), reversed(counts), strict=True):
+            rest, place = divmod(rest, count)
+            values.append(known[place])
+        partitions.append(tuple(reversed(values)))
+    return partitions, codes.reshape(rows)
+
+
+_RESULT_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("add", pa.string()),
+        ("bad", pa.binary()),
+    ]
+)
+
+
+def _result(
+    *, path: str | None = None, rows: int = 0, bytes_: int = 0, add: str | None = None, bad: bytes | None = None
+) -> pa.RecordBatch:
+    row = {"path": path, "rows": rows, "bytes": bytes_, "add": add, "bad": bad}
+    return pa.RecordBatch.from_pylist([row], _RESULT_SCHEMA)

@@ -1,0 +1,173 @@
+"""Taxi trips of SpatialBench from plain Parquet to a table of which a window reads next to nothing.
+
+`python -m tests.heavy.show_trips` makes 6 million trips (binary WKB, no geo metadata), converts them to Delta, rewrites
+the table in the order of the pick-up points, and asks for 200 windows of one degree around random rows. It fails unless
+every window read the whole table before, the median window reads less than 2% of the bytes afterwards (by files, then
+by row groups), and each finds exactly the rows that a scan of the Parquet files finds. `-s 0.02` is a small dose.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+import shapely
+
+import geolake_nb as gl
+from geolake_nb.core.box import Box
+from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.planning.explain import explain
+from tests.spark_session import delta_session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+PICKUP, DROPOFF = "t_pickuploc", "t_dropoffloc"
+FILES = 128
+GROUPS_A_FILE = 6
+MOST = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the windows read, as shares of the bytes, and whether they found what a scan finds."""
+
+    before: np.ndarray
+    by_files: np.ndarray
+    by_row_groups: np.ndarray
+    rows_found: int
+    wrong: int
+
+
+def _tool() -> str | None:
+    beside = str(Path(sys.executable).parent)
+    return shutil.which("spatialbench-cli") or shutil.which("spatialbench-cli", path=beside)
+
+
+def has_tool() -> bool:
+    """Whether the maker of trips is installed."""
+    return _tool() is not None
+
+
+def make_trips(folder: Path, scale: float) -> list[Path]:
+    """Four Parquet files of trips."""
+    subprocess.run(
+        [_tool() or "spatialbench-cli", "-s", str(scale), "-T", "trip", "-p", "4", "-o", str(folder)], check=True
+    )
+    return sorted(folder.rglob("*.parquet"))
+
+
+def show(spark: SparkSession, folder: Path, *, scale: float, windows: int, files: int = FILES, seed: int = 1) -> Shown:
+    """Convert, rewrite and ask; prints what happens."""
+    source = folder / "source"
+    parts = make_trips(source, scale)
+    table = folder / "trips"
+    point = gl.geometry("OGC:CRS84")
+    parquet = gl.open(str(parts[0].parent))
+    _timed("convert", parquet.plan_convert(str(table), columns={PICKUP: point, DROPOFF: point}), spark)
+    points = _points(parts)
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(points), windows, replace=False)
+    boxes = [Box(x - 0.5, y - 0.5, x + 0.5, y + 0.5) for x, y in points[chosen].tolist()]
+    before = np.array([_share(gl.open(str(table)), box)[0] for box in boxes[:20]])
+    print(f"explain: a window reads {before.min():.0%} of the bytes at least")
+    converted = gl.open(str(table))
+    size = sum(converted.files.table["bytes"].to_pylist())
+    plan = converted.plan_rewrite(
+        cluster_by=PICKUP,
+        target_file_size=max(1, size // files),
+        row_group_rows=max(1, len(points) // (GROUPS_A_FILE * files)),
+    )
+    print(plan.preview())
+    _timed("rewrite", plan, spark)
+    return _ask(table, boxes, points, before)
+
+
+def _timed(name: str, plan: gl.Plan, spark: SparkSession) -> None:
+    start = time.perf_counter()
+    report = plan.apply(spark=spark)
+    print(f"{name}: version {report.version}, {time.perf_counter() - start:.0f} s, {dict(report.metrics)}")
+
+
+def _points(files: Sequence[Path]) -> np.ndarray:
+    """X and y of every pick-up, from the Parquet files by shapely."""
+    parts = []
+    for file in files:
+        for batch in pq.ParquetFile(file).iter_batches(200_000, columns=[PICKUP]):
+            shapes = shapely.from_wkb(batch.column(0).to_numpy(zero_copy_only=False))
+            parts.append(shapely.get_coordinates(shapes))
+    return np.concatenate(parts)
+
+
+def _share(table: gl.Table, box: Box, groups: pa.Table | None = None) -> tuple[float, float, pa.Table | None]:
+    """The share of the bytes that a window reads by files and by row groups, and the row groups."""
+    found = explain(table.snapshot, box, column=PICKUP, row_groups=groups)
+    by_files = found.read.bytes / found.total.bytes
+    if groups is None or found.row_groups is None:
+        return by_files, by_files, None
+    size, kept = np.asarray(found.row_groups["bytes"]), np.asarray(found.row_groups["kept"])
+    return by_files, float(size[kept].sum() / size.sum()), found.row_groups.filter(found.row_groups["kept"])
+
+
+def _ask(folder: Path, boxes: Sequence[Box], points: np.ndarray, before: np.ndarray) -> Shown:
+    table = gl.open(str(folder))
+    groups = table.row_groups()
+    shares, found, wrong = [], 0, 0
+    opened = {
+        path: pq.ParquetFile(folder / decoded_path(path), arrow_extensions_enabled=False)
+        for path in table.files.table["path"].to_pylist()
+    }
+    for box in boxes:
+        by_files, by_groups, kept = _share(table, box, groups)
+        shares.append((by_files, by_groups))
+        area = shapely.box(box.xmin, box.ymin, box.xmax, box.ymax)
+        count = 0
+        assert kept is not None
+        for path, group in zip(kept["path"].to_pylist(), kept["row_group"].to_pylist(), strict=True):
+            values = opened[path].read_row_group(group, columns=[PICKUP]).column(0)
+            count += int(shapely.intersects(area, shapely.from_wkb(values.to_numpy())).sum())
+        inside = (points >= (box.xmin, box.ymin)) & (points <= (box.xmax, box.ymax))
+        found += count
+        wrong += count != int(inside.all(axis=1).sum())
+    by = np.array(shares)
+    return Shown(before, by[:, 0], by[:, 1], found, wrong)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show it and say whether it holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-s", "--scale", type=float, default=1.0)
+    parser.add_argument("-w", "--windows", type=int, default=200)
+    parser.add_argument("--keep", type=Path, help="a folder for the files, which stay there")
+    options = parser.parse_args(arguments)
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="geolake-trips-"))
+    folder.mkdir(exist_ok=True, parents=True)
+    spark = delta_session("local[*]", folder)
+    try:
+        shown = show(spark, folder, scale=options.scale, windows=options.windows)
+    finally:
+        spark.stop()
+        if options.keep is None:
+            shutil.rmtree(folder)
+    medians = np.median(shown.by_files), np.median(shown.by_row_groups)
+    print(f"median share of the bytes that a window reads: {medians[0]:.2%} by files, {medians[1]:.2%} by row groups")
+    print(f"{shown.rows_found:,} rows in {options.windows} windows, {shown.wrong} windows differ from a full scan")
+    holds = shown.before.min() == 1.0 and medians[1] < MOST and shown.wrong == 0
+    print("holds" if holds else "DOES NOT HOLD")
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
