@@ -1,7 +1,7 @@
 """The whole test suite on a fresh machine: `python3 -m tests`.
 
-Needs Python 3.11 or later, and Java 17 for the tests with Spark: makes `.venv`, installs the locked packages, then
-runs every check.
+Needs Python 3.11 or later, Java 17 for the tests with Spark, and Node 20 for the front end: makes `.venv`, installs
+the locked packages and, where it may, Chromium, then runs every check.
 Words after the command go to pytest instead of the default selection.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+WIDGETS = ROOT / "widgets"
 VENV = ROOT / ".venv"
 BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = str(BIN / "python")
@@ -44,12 +46,32 @@ def install() -> None:
     stamp.touch()
 
 
+def install_front_end() -> None:
+    """The packages that the front end is built of, and a browser to try it in."""
+    lock = WIDGETS / "package-lock.json"
+    stamp = WIDGETS / "node_modules" / f"geolake-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}"
+    if shutil.which("npm") is not None and not stamp.exists():
+        print("installing into widgets/node_modules ...", flush=True)
+        subprocess.run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], cwd=WIDGETS, check=True)
+        stamp.touch()
+    if shutil.which("chromium") is None and shutil.which("apt-get") is not None and os.geteuid() == 0:
+        print("installing Chromium ...", flush=True)
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for words in (["update", "-qq"], ["install", "-qq", "-y", "chromium"]):
+            subprocess.run(["apt-get", *words], env=quiet, stdout=subprocess.DEVNULL, check=True)
+
+
 def steps(words: list[str]) -> dict[str, list[str]]:
     """What a contributor runs, in the order in which a failure is cheapest."""
+    front_end = {
+        "front end types": ["npm", "--prefix", "widgets", "run", "--silent", "check"],
+        "front end tests": ["npm", "--prefix", "widgets", "--silent", "test"],
+    }
     return {
         "lint": [PYTHON, "-m", "ruff", "check", "."],
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy"],
+        **(front_end if shutil.which("npm") is not None else {}),
         "tests": [PYTHON, "-m", "pytest", "-n", "2", *words],
     }
 
@@ -57,6 +79,7 @@ def steps(words: list[str]) -> dict[str, list[str]]:
 def main() -> int:
     """Run all steps, even after one has failed, and say which ones did."""
     install()
+    install_front_end()
     failed = []
     for name, command in steps(sys.argv[1:]).items():
         start = time.monotonic()

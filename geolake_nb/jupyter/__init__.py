@@ -1,0 +1,1 @@
+"""What a person sees in a notebook: the map, and what stands around it."""

@@ -1,0 +1,159 @@
+"""What cards are made of: a frame, tables with headers, parts that fold, bars and commands."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from geolake_nb.core.message_text import shortened
+from geolake_nb.jupyter.card_style import card_style
+from geolake_nb.jupyter.html import Child, Markup, tag
+from geolake_nb.jupyter.magic_words import quoted_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+__all__ = [
+    "bar",
+    "card",
+    "command",
+    "facts",
+    "folded",
+    "grid",
+    "left_out",
+    "name",
+    "plural",
+    "setting",
+    "time",
+    "title",
+]
+
+_NAME_LENGTH = 300
+_SECRET = re.compile(r"secret|token|passw|credential|access.?key|account.?key|signature|\bsas\b", re.IGNORECASE)
+
+
+def card(kind: str, *parts: Child) -> Markup:
+    """The frame of a card; `kind` says in a word or two what it is about.
+
+    >>> "<style>" in card("Plan", "nothing"), card("Plan").endswith("</div>")
+    (True, True)
+    """
+    # The two ignored classes keep a notebook from reading `$` in a name as a formula.
+    classes = "geolake-card mathjax_ignore tex2jax_ignore"
+    return tag("div", card_style(), *parts, class_=classes, role="region", aria_label=kind)
+
+
+def title(kind: str, place: str, *rest: Child) -> Markup:
+    """The first line of a card: what it is, and of which table.
+
+    >>> title("Plan", "/t")
+    '<p class="title"><strong>Plan</strong> <code>/t</code></p>'
+    """
+    return tag("p", tag("strong", kind), " ", name(place), *rest, class_="title")
+
+
+def name(text: str, length: int = _NAME_LENGTH) -> Markup:
+    """A name or a path out of a table, not longer than can be read.
+
+    >>> name("a" * 9, 5)
+    '<code>aa...</code>'
+    """
+    return tag("code", shortened(text, length))
+
+
+def setting(key: str, value: object) -> Markup:
+    """The value of a property; one that may be a secret is not shown.
+
+    >>> setting("fs.s3a.secret.key", "abc"), setting("owner", "me")
+    ('<em>hidden</em>', '<code>me</code>')
+    """
+    return tag("em", "hidden") if _SECRET.search(key) else name(str(value), 200)
+
+
+def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
+    """A table of two columns: what, and its value; pairs without a value are left out.
+
+    >>> facts([("rows", 1000), ("version", None)])
+    '<table><tbody><tr><th scope="row">rows</th><td>1,000</td></tr></tbody></table>'
+    """
+    rows = (tag("tr", tag("th", key, scope="row"), tag("td", value)) for key, value in pairs if value is not None)
+    return tag("table", tag("tbody", rows))
+
+
+def grid(
+    headers: Sequence[str], rows: Iterable[Sequence[Child]], *, caption: str | None = None, numbers: Iterable[int] = ()
+) -> Markup:
+    """A table with a header for each column; `numbers` are the columns that stand to the right.
+
+    >>> grid(["a"], [[1]], numbers=[0]).count('class="number"')
+    2
+    """
+    right = frozenset(numbers)
+
+    def kind(place: int) -> str | None:
+        return "number" if place in right else None
+
+    head = (tag("th", text, scope="col", class_=kind(place)) for place, text in enumerate(headers))
+    body = (tag("tr", (tag("td", cell, class_=kind(place)) for place, cell in enumerate(row))) for row in rows)
+    label = None if caption is None else tag("caption", caption)
+    return tag("div", tag("table", label, tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroll")
+
+
+def folded(summary: Child, *parts: Child, unfolded: bool = False) -> Markup:
+    """A part that opens with a click or a key.
+
+    >>> folded("more", "text")
+    '<details><summary>more</summary>text</details>'
+    """
+    return tag("details", tag("summary", summary), *parts, open=unfolded)
+
+
+def bar(share: float | None, text: str) -> Markup:
+    """A share as a bar, with the same in words: a reader without eyes or styles misses nothing.
+
+    >>> bar(None, "no files")
+    '<p>no files</p>'
+    """
+    if share is None:
+        return tag("p", text)
+    drawn = tag("div", tag("span", share=share), class_="bar", role="img", aria_label=text)
+    return tag("div", tag("p", text), drawn)
+
+
+def command(*words: str) -> Markup:
+    """A line that a click selects, to be pasted into a cell; words are quoted where they have to be.
+
+    >>> command("check", "my table")
+    '<code class="command">%geolake check "my table"</code>'
+    """
+    return tag("code", " ".join(["%geolake", *map(quoted_word, words)]), class_="command")
+
+
+def left_out(shown: int, total: int, how: str) -> Markup | None:
+    """The line under a list that is cut, with the way to all of it.
+
+    >>> left_out(20, 25, "t.files"), left_out(20, 20, "t.files")
+    ('<p class="faint">5 more: t.files</p>', None)
+    """
+    return tag("p", f"{total - shown:,} more: {how}", class_="faint") if total > shown else None
+
+
+def plural(count: int, noun: str) -> str:
+    """A number and what it counts.
+
+    >>> plural(1, "file"), plural(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def time(when: datetime | None) -> Markup | None:
+    """A time to the second in UTC.
+
+    >>> time(None) is None
+    True
+    """
+    if when is None:
+        return None
+    return tag("time", f"{when:%Y-%m-%d %H:%M:%S} UTC", datetime=when.isoformat())

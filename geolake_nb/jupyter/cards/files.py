@@ -1,0 +1,56 @@
+"""The card of the files of a table: how many, and the first of them with their boxes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
+from geolake_nb.jupyter.html import tag
+from geolake_nb.planning.explanation_text import bytes_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.formats.file_table import FileTable
+    from geolake_nb.jupyter.html import Child, Markup
+
+__all__ = ["show"]
+
+_SHOWN = 20
+_SHOWN_COLUMNS = 8
+
+
+def show(files: FileTable) -> Markup:
+    """The card."""
+    table = files.table
+    rows = pc.sum(table["rows"], min_count=0, skip_nulls=False).as_py()
+    told = "rows not known" if rows is None else plural(rows, "row")
+    size = bytes_text(pc.sum(table["bytes"]).as_py() or 0)
+    geo = files.geo_columns[:_SHOWN_COLUMNS]
+    partitions = [one for one in table.column_names if one.startswith("partition.")][:_SHOWN_COLUMNS]
+    headers = ["path", "rows", "size", *(one.removeprefix("partition.") for one in partitions)]
+    first = [_row(one, partitions, geo) for one in table.slice(0, _SHOWN).to_pylist()]
+    return card(
+        "Files",
+        tag("p", tag("strong", "Files "), f"{len(files):,}, {told}, {size}"),
+        grid([*headers, *(f"bounds of {one}" for one in geo)], first, numbers=[1, 2]),
+        left_out(_SHOWN, len(files), "t.files.to_pandas()"),
+    )
+
+
+def _row(file: Mapping[str, Any], partitions: list[str], geo: tuple[str, ...]) -> list[Child]:
+    values = ["null" if file[one] is None else name(str(file[one]), 60) for one in partitions]
+    size = "not known" if file["bytes"] is None else bytes_text(file["bytes"])
+    rows = "not known" if file["rows"] is None else file["rows"]
+    return [name(file["path"]), rows, size, *values, *(_bounds(file, one) for one in geo)]
+
+
+def _bounds(file: Mapping[str, Any], column: str) -> Child:
+    if file[f"{column}.problem"] is not None:
+        return tag("span", f"not usable: {file[f'{column}.problem'][:200]}", class_="warning")
+    sides = [file[f"{column}.{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
+    if any(side is None for side in sides):
+        return "none"
+    return " ".join(f"{side:g}" for side in sides)

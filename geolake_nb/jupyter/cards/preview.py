@@ -1,0 +1,46 @@
+"""The card of a preview: what windows read before and after a rewrite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.jupyter.card_parts import bar, card, grid, name, plural
+from geolake_nb.jupyter.html import join, tag
+from geolake_nb.planning.explanation_text import bytes_text
+
+if TYPE_CHECKING:
+    from geolake_nb.jupyter.html import Markup
+    from geolake_nb.planning.rewrite_preview import Preview, PreviewSide
+
+__all__ = ["show"]
+
+
+def show(preview: Preview) -> Markup:
+    """The card."""
+    sample = f"from a sample of {plural(preview.sampled_rows, 'row')}"
+    about = (
+        "The table has no geo column to ask for."
+        if preview.column is None
+        else join(plural(len(preview.windows), "window"), " on ", name(preview.column), ", ", sample)
+    )
+    sides = (("before", preview.before), ("after", preview.after))
+    rows = [[label, *_row(side)] for label, side in sides]
+    headers = ["", "files", "size", "files over each other", "files read", "bytes read"]
+    return card(
+        "Preview",
+        tag("p", tag("strong", "Preview of a rewrite")),
+        tag("p", about),
+        grid(headers, rows, numbers=range(1, 6)),
+        [
+            bar(side.bytes_read, f"{label}: a window reads {side.bytes_read:.1%} of the bytes")
+            for label, side in sides
+            if side.bytes_read is not None
+        ],
+    )
+
+
+def _row(side: PreviewSide) -> list[str | int]:
+    told = side.to_dict()
+    depth = "not known" if told["overlap_depth"] is None else f"{told['overlap_depth']:.1f}"
+    read = ["not known" if told[key] is None else f"{told[key]:.1%}" for key in ("files_read", "bytes_read")]
+    return [told["files"], bytes_text(told["bytes"]), depth, *read]

@@ -1,0 +1,160 @@
+"""What each subcommand of `%geolake` does with the table: it asks, and hands back what it got."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.cli.collations import collation_changes
+from geolake_nb.cli.explain import window
+from geolake_nb.cli.plan_options import geo_types
+from geolake_nb.cli.table_options import storage_options
+from geolake_nb.errors import GeolakeError
+from geolake_nb.jupyter.progress import shown_progress
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from geolake_nb.api.plan import Plan
+    from geolake_nb.api.table import Table
+
+    Options = argparse.Namespace
+
+__all__ = ["answer"]
+
+
+def answer(name: str, table: Table, options: Options) -> Any:
+    """What the subcommand of that name says about the table."""
+    return _ANSWERS[name](table, options)
+
+
+def _row_groups(table: Table, options: Options) -> Any:
+    from geolake_nb.jupyter.shown_rows import ShownRows
+
+    with shown_progress("footers") as tell:
+        return ShownRows("row groups", table.row_groups(on_progress=tell))
+
+
+def _rasters(table: Table, options: Options) -> Any:
+    from geolake_nb.jupyter.shown_rows import ShownRows
+
+    with shown_progress("files") as tell:
+        return ShownRows("rasters", table.rasters(on_progress=tell))
+
+
+def _map(table: Table, options: Options) -> Any:
+    return _front_end(table, "map")(**_given(column=options.column, color=options.color, where=options.where))
+
+
+def _export(table: Table, options: Options) -> Any:
+    return _front_end(table, "export")(options.path, **_given(column=options.column))
+
+
+def _explain(table: Table, options: Options) -> Any:
+    where = options.where if options.box is None else window(options.box)
+    return table.explain(where, column=options.column, row_groups=options.row_groups)
+
+
+def _check(table: Table, options: Options) -> Any:
+    with shown_progress("files") as tell:
+        return table.check(footers=not options.metadata_only, deep=options.deep, on_progress=tell)
+
+
+def _repair(table: Table, options: Options) -> Any:
+    with shown_progress("footers") as tell:
+        plan = table.plan_repair(columns=options.column, verify=options.verify, on_progress=tell)
+    return _planned(plan, options)
+
+
+def _rewrite(table: Table, options: Options) -> Any:
+    plan = table.plan_rewrite(
+        cluster_by=options.cluster,
+        curve=options.curve,
+        target_file_size=options.file_size,
+        row_group_rows=options.row_group_rows,
+        where=options.where,
+    )
+    if not options.preview:
+        return _planned(plan, options)
+    with shown_progress("files") as tell:
+        return plan.preview(on_progress=tell)
+
+
+def _enable(table: Table, options: Options) -> Any:
+    if options.columns == ["collations"]:
+        return _planned(table.plan_collations(), options)
+    words = [] if options.columns == ["geospatial"] else options.columns
+    return _planned(table.plan_enable(geo_types(words)), options)
+
+
+def _collations(table: Table, options: Options) -> Any:
+    if options.changes or options.refresh or options.upgrade:
+        changes = collation_changes(options.changes)
+        return _planned(table.plan_collations(changes, refresh=options.refresh, upgrade=options.upgrade), options)
+    if options.apply:
+        raise GeolakeError("there is no change to apply", remedy="write COLUMN=ID, --refresh or --upgrade")
+    return table.collations
+
+
+def _convert(table: Table, options: Options) -> Any:
+    if options.target is None:
+        raise GeolakeError("there is no place for the new table", remedy="write %geolake convert TABLE TARGET")
+    plan = table.plan_convert(
+        options.target,
+        columns=geo_types(options.column),
+        partition_by=options.partition_by,
+        cluster_by=options.cluster,
+        target_file_size=options.file_size,
+        row_group_rows=options.row_group_rows,
+        storage_options=storage_options(options.storage_option),
+    )
+    return _planned(plan, options)
+
+
+def _undo(table: Table, options: Options) -> Any:
+    return _planned(table.plan_undo(options.undo_version), options)
+
+
+def _planned(plan: Plan, options: Options) -> Any:
+    """The plan, or the report of what it did."""
+    if not options.apply:
+        return plan
+    with shown_progress("tasks") as tell:
+        return plan.apply(
+            consent=options.consent, expect=options.expect, single_writer=options.single_writer, on_progress=tell
+        )
+
+
+def _front_end(table: Table, name: str) -> Callable[..., Any]:
+    """The method of that name, where this build has it."""
+    found: Callable[..., Any] | None = getattr(table, name, None)
+    if found is None:
+        raise GeolakeError(f"a table has no {name} yet", remedy="update geolake-nb")
+    return found
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given: others keep the default of the function that takes them."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+_ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
+    "open": lambda table, _: table,
+    "protocol": lambda table, _: table.protocol,
+    "schema": lambda table, _: table.schema,
+    "files": lambda table, _: table.files,
+    "row-groups": _row_groups,
+    "rasters": _rasters,
+    "map": _map,
+    "explain": _explain,
+    "check": _check,
+    "history": lambda table, _: table.history(),
+    "diff": lambda table, options: table.diff(options.old, options.new),
+    "repair": _repair,
+    "rewrite": _rewrite,
+    "enable": _enable,
+    "collations": _collations,
+    "convert": _convert,
+    "export": _export,
+    "undo": _undo,
+}

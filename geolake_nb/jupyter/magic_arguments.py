@@ -1,0 +1,175 @@
+"""The subcommands of `%geolake`: their options, which are those of the shell command, and what helps with them."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from geolake_nb.cli import (
+    check,
+    collations,
+    convert,
+    diff,
+    enable,
+    explain,
+    files,
+    history,
+    open_table,
+    rasters,
+    repair,
+    rewrite,
+    row_groups,
+    schema,
+    undo,
+)
+from geolake_nb.cli.table_options import add_table_options
+from geolake_nb.errors import GeolakeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["SUBCOMMANDS", "Subcommand", "overview", "parser_of", "subcommand"]
+
+# A cell shows the value itself: it neither prints JSON nor cuts a text.
+_SHELL_ONLY = frozenset({"--json", "--limit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Subcommand:
+    """One subcommand of the magic."""
+
+    name: str
+    summary: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    example: str
+
+
+def _of_shell(name: str, module: Any, example: str) -> Subcommand:
+    # What it does with the exit code of a shell is nothing to a cell.
+    summary = (module.__doc__ or "").splitlines()[0].partition("; exits")[0]
+    return Subcommand(name, summary, module.add_arguments, example)
+
+
+def _add_map(parser: argparse.ArgumentParser) -> None:
+    add_table_options(parser)
+    parser.add_argument("--column", metavar="COLUMN", help="the geo column to draw, where there are several")
+    parser.add_argument("--color", metavar="NAME", help="what the colours tell: overlap, rows, bytes, age and others")
+    parser.add_argument("--where", metavar="SQL", help="a filter whose window and files are marked")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    add_table_options(parser)
+    parser.add_argument(
+        "path", metavar="PATH", help="a new file; its ending tells the format, such as .html or .geojson"
+    )
+    parser.add_argument("--column", metavar="COLUMN", help="the geo column, where there are several")
+
+
+def _add_help(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("subject", nargs="?", metavar="SUBCOMMAND", help="what to explain; all of them by default")
+
+
+SUBCOMMANDS = {
+    one.name: one
+    for one in (
+        _of_shell("open", open_table, "t = %geolake open /data/roads --version 12"),
+        Subcommand(
+            "protocol", "What an engine must speak to read and to write a table.", add_table_options,
+            "%geolake protocol t",
+        ),
+        _of_shell("schema", schema, "%geolake schema t"),
+        _of_shell("files", files, "files = %geolake files t"),
+        _of_shell("row-groups", row_groups, "%geolake row-groups t"),
+        _of_shell("rasters", rasters, "%geolake rasters t"),
+        Subcommand("map", "Where every file lies; the map needs no network.", _add_map, "%geolake map t --color rows"),
+        _of_shell("explain", explain, "x = %geolake explain t --where \"ST_Intersects(geom, 'POINT(1 2)')\""),
+        _of_shell("check", check, "%geolake check t --deep 10"),
+        _of_shell("history", history, "%geolake history t"),
+        _of_shell("diff", diff, "%geolake diff t 3 5"),
+        _of_shell("repair", repair, "%geolake repair t --apply"),
+        _of_shell("rewrite", rewrite, "%geolake rewrite t --cluster geom --preview"),
+        _of_shell("enable", enable, '%geolake enable t "geom=geometry(OGC:CRS84)"'),
+        _of_shell("collations", collations, "%geolake collations t name=icu.de_CI"),
+        _of_shell("convert", convert, "%geolake convert /data/parquet /data/delta --cluster geom"),
+        Subcommand("export", "A file to share: a map, or boxes of files.", _add_export, "%geolake export t map.html"),
+        _of_shell("undo", undo, "%geolake undo t --apply"),
+        Subcommand("help", "How a subcommand is used.", _add_help, "%geolake help explain"),
+    )
+}  # fmt: skip
+"""All of them, in the order in which a newcomer needs them."""
+
+
+def subcommand(name: str) -> Subcommand:
+    """The subcommand of that name.
+
+    >>> subcommand("chek")
+    Traceback (most recent call last):
+    geolake_nb.errors.GeolakeError: no subcommand 'chek'; did you mean check or schema? %geolake help lists all
+    """
+    if name in SUBCOMMANDS:
+        return SUBCOMMANDS[name]
+    near = sorted(difflib.get_close_matches(name, SUBCOMMANDS, n=3))
+    hint = f"did you mean {' or '.join(near)}?" if near else f"use one of: {', '.join(sorted(SUBCOMMANDS))};"
+    raise GeolakeError(f"no subcommand {name[:60]!r}", remedy=f"{hint} %geolake help lists all")
+
+
+@cache
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """What reads the words after a subcommand; it raises instead of leaving the process.
+
+    >>> parser_of("diff").parse_args(["t", "3"]).old
+    3
+    >>> parser_of("check").parse_args(["t", "--depp"])
+    Traceback (most recent call last):
+    geolake_nb.errors.GeolakeError: unrecognized arguments: --depp; did you mean --deep? %geolake help check shows ...
+    """
+    known = subcommand(name)
+    parser = _Parser(
+        prog=f"%geolake {name}",
+        description=known.summary,
+        epilog=f"example:\n  {known.example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    known.add_arguments(parser)
+    for action in parser._actions:
+        if action.dest == "table":
+            action.help = f"a variable that holds a table, or {action.help}"
+    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+    parser.add_argument("-h", "--help", action="store_true", help="show this")
+    return parser
+
+
+def overview() -> str:
+    """One line for each subcommand, and how it all starts.
+
+    >>> "explain" in overview()
+    True
+    """
+    lines = [f"  {one.name:<12}{one.summary}" for one in SUBCOMMANDS.values()]
+    head = (
+        "usage: %geolake SUBCOMMAND TABLE [options]\n\nTABLE is a variable that holds a table, a path, a URL or a name."
+    )
+    tail = "examples:\n  t = %geolake open /data/roads\n  %geolake check t\n  %geolake help explain"
+    return "\n".join([head, "", *lines, "", tail])
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser for a cell: it has none of the options that are about printing, and raises our errors."""
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        if _SHELL_ONLY & set(names):
+            # argparse wants an action back; this one is thrown away.
+            return argparse.Action(list(names), "nothing")
+        return super().add_argument(*names, **options)
+
+    def error(self, message: str) -> NoReturn:
+        name = self.prog.rpartition(" ")[2]
+        flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
+        near = difflib.get_close_matches(message.rpartition(": ")[2].split(" ")[0], flags, n=1)
+        hint = f"did you mean {near[0]}? " if near and "unrecognized" in message else ""
+        raise GeolakeError(message, remedy=f"{hint}%geolake help {name} shows how it is used")

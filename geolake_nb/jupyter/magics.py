@@ -1,0 +1,151 @@
+"""`%geolake` and `%%geolake`: they parse and dispatch, and show an error as one sentence."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+
+from geolake_nb.errors import GeolakeError, JobError
+from geolake_nb.jupyter.html import visible
+from geolake_nb.jupyter.magic_answers import answer
+from geolake_nb.jupyter.magic_arguments import overview, parser_of, subcommand
+from geolake_nb.jupyter.magic_words import Quoted, split_words
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from geolake_nb.api.table import Table
+
+__all__ = ["GeolakeMagics"]
+
+_SHOWN_ORPHANS = 10
+_DEBUG = "--debug"
+
+
+@magics_class
+class GeolakeMagics(Magics):
+    """The magics of this package."""
+
+    @no_var_expand
+    @line_cell_magic
+    def geolake(self, line: str, cell: str | None = None) -> Any:
+        """Look into geospatial lakehouse tables and mend them."""
+        words = split_or_none(line)
+        try:
+            if words is None:
+                split_words(line)
+            return self._run(words or [], cell)
+        except GeolakeError as problem:
+            if words is None or _DEBUG not in words:
+                _in_one_sentence(problem)
+            raise
+        except KeyboardInterrupt as problem:
+            _as_lines(problem, ["geolake: cancelled; what was not committed is not in the table"])
+            raise
+        except Exception as problem:
+            if words is not None and _DEBUG in words:
+                raise
+            kind = type(problem).__name__
+            unexpected = GeolakeError(f"{kind}: {problem}", remedy="this is a fault of ours; please report it")
+            _in_one_sentence(unexpected)
+            raise unexpected from problem
+
+    @property
+    def _names(self) -> Mapping[str, Any]:
+        """The variables of the notebook."""
+        return {} if self.shell is None else self.shell.user_ns
+
+    def _run(self, words: list[str], cell: str | None) -> Any:
+        if not words or words == [_DEBUG] or words[0] in ("-h", "--help"):
+            return _print(overview())
+        name, rest = words[0], words[1:]
+        parser = parser_of(subcommand(name).name)
+        if "--help" in rest or "-h" in rest:
+            return _print(parser.format_help())
+        if name == "help":
+            subject = parser.parse_args(rest).subject
+            return _print(overview() if subject is None else parser_of(subcommand(subject).name).format_help())
+        if cell is not None:
+            rest.append(_body(name, parser, cell))
+        options = parser.parse_args(rest)
+        return answer(name, _table(options, self._names), options)
+
+
+# What `%geolake?` shows.
+GeolakeMagics.geolake.__doc__ = f"{GeolakeMagics.geolake.__doc__}\n\n{overview()}"
+
+
+def split_or_none(line: str) -> list[str] | None:
+    """The words of a line, `None` for one that cannot be split.
+
+    >>> split_or_none("open 'a") is None
+    True
+    """
+    try:
+        return split_words(line)
+    except GeolakeError:
+        return None
+
+
+def _body(name: str, parser: argparse.ArgumentParser, cell: str) -> str:
+    """The lines under `%%geolake` as the option that they stand for."""
+    if "--where" not in parser.format_usage():
+        raise GeolakeError(f"{name} takes no text below its line", remedy=f"write %geolake {name} with one %")
+    if not cell.strip():
+        raise GeolakeError("there is no filter below the line", remedy="write one, such as id > 3")
+    return f"--where={cell.strip()}"
+
+
+def _table(options: argparse.Namespace, names: Mapping[str, Any]) -> Table:
+    """The table of a variable, or the one that a path or a name leads to."""
+    from geolake_nb.api.table import Table
+    from geolake_nb.cli.table_options import open_table
+
+    word = options.table
+    if isinstance(word, Quoted) or not word.isidentifier() or word not in names:
+        return open_table(options)
+    held = names[word]
+    if isinstance(held, Table):
+        return _at(held, word, options)
+    if isinstance(held, str | os.PathLike) or type(held).__module__.startswith(("deltalake", "pyiceberg")):
+        options.table = held
+        return open_table(options)
+    raise GeolakeError(
+        f"the variable {word} holds a {type(held).__name__} and no table",
+        remedy=f"write ./{word} or '{word}' for a path, or open it: {word} = %geolake open PATH",
+    )
+
+
+def _at(table: Table, name: str, options: argparse.Namespace) -> Table:
+    """The table that a variable holds, at the version that is asked for."""
+    for flag in ("timestamp", "branch", "tag", "storage_option"):
+        if getattr(options, flag):
+            words = f"--{flag.replace('_', '-')}"
+            raise GeolakeError(f"{name} is open already, and {words} is for opening", remedy="give the path instead")
+    version = options.version if options.version is not None else options.snapshot_id
+    if version is None and hasattr(options, "apply"):
+        # A change is made to the table as it is now, whenever the variable was filled.
+        newest = table.history(newest=1)
+        version = newest[0].version if newest else None
+    return table if version is None or version == table.version else table.at(version)
+
+
+def _print(text: str) -> None:
+    print(text)
+
+
+def _in_one_sentence(problem: GeolakeError) -> None:
+    lines = [f"geolake: {visible(str(problem))}"]
+    if isinstance(problem, JobError) and problem.orphans:
+        lines += [f"  left over: {visible(path)}" for path in problem.orphans[:_SHOWN_ORPHANS]]
+        more = len(problem.orphans) - _SHOWN_ORPHANS
+        lines += [f"  and {more:,} more files of no version"] if more > 0 else []
+    _as_lines(problem, [*lines, "(--debug shows where it comes from)"])
+
+
+def _as_lines(problem: BaseException, lines: list[str]) -> None:
+    """Have IPython show these lines in the place of a traceback; the error itself stays what it is."""
+    vars(problem)["_render_traceback_"] = lambda: lines

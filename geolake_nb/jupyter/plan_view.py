@@ -1,0 +1,125 @@
+"""A plan in a cell that can be run: its card, what has to be typed to agree, Apply and Cancel."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.errors import GeolakeError
+from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.html import tag
+from geolake_nb.jupyter.progress import in_notebook
+
+if TYPE_CHECKING:
+    from geolake_nb.api.plan import Plan, Report
+
+__all__ = ["PlanView", "display_plan"]
+
+
+def display_plan(plan: Plan) -> None:
+    """Show the plan: its card, and the buttons where there is a front end for them."""
+    from IPython.display import display
+
+    # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
+    display({"text/html": render(plan), "text/plain": str(plan)}, raw=True)  # type: ignore[no-untyped-call]
+    if in_notebook() and not plan.is_empty:
+        display(PlanView(plan).box)  # type: ignore[no-untyped-call]
+
+
+class PlanView:
+    """The part of a plan's view that acts; `box` is the widget, `report` is there when it is done.
+
+    `spark` is the session that the work runs in: the running one by default, or a new one.
+    """
+
+    def __init__(self, plan: Plan, *, spark: Any = None) -> None:
+        import ipywidgets
+
+        self.plan = plan
+        self.report: Report | None = None
+        self._spark = spark
+        self._cancelled = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.consents = {door.name: _consent(ipywidgets, door.name) for door in plan.change.doors}
+        self.apply_button = ipywidgets.Button(description="Apply", button_style="primary", disabled=bool(self.consents))
+        self.cancel_button = ipywidgets.Button(description="Cancel")
+        self.bar = ipywidgets.IntProgress(min=0, max=1, layout=ipywidgets.Layout(display="none"))
+        self.status = ipywidgets.HTML()
+        buttons = ipywidgets.HBox([self.apply_button, self.cancel_button, self.bar])
+        self.box = ipywidgets.VBox([*self.consents.values(), buttons, self.status])
+        for text in self.consents.values():
+            text.observe(self._look, names="value")
+        self.apply_button.on_click(self._apply)
+        self.cancel_button.on_click(self._cancel)
+
+    @property
+    def agreed(self) -> bool:
+        """Whether the name of every step that cannot be taken back is typed."""
+        return all(text.value.strip() == name for name, text in self.consents.items())
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until what was started is over."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _look(self, _: object) -> None:
+        self.apply_button.disabled = not self.agreed
+
+    def _apply(self, _: object) -> None:
+        if not self.agreed or self._thread is not None:
+            return
+        self._lock("It runs.")
+        self.bar.layout.display = None
+        # In a thread of its own, so that the kernel hears the click on Cancel.
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _cancel(self, _: object) -> None:
+        self._cancelled.set()
+        self.cancel_button.disabled = True
+        if self._thread is None:
+            self._lock("Cancelled; nothing was changed.")
+        else:
+            self._say("It is being cancelled.")
+
+    def _run(self) -> None:
+        try:
+            self.report = self.plan.apply(
+                spark=self._spark, consent=list(self.consents), expect=self.plan.hash, on_progress=self._tell
+            )
+        except GeolakeError as problem:
+            self._say(str(problem), kind="error")
+        except KeyboardInterrupt:
+            self._say("Cancelled; nothing was committed.")
+        except Exception as problem:  # noqa: BLE001 - nobody else would see what happens in this thread
+            self._say(f"{type(problem).__name__}: {problem}", kind="error")
+        else:
+            self.status.value = render(self.report) or ""
+        finally:
+            self.bar.layout.display = "none"
+            self.cancel_button.disabled = True
+
+    def _tell(self, done: int, total: int) -> None:
+        if self._cancelled.is_set():
+            # What runs the jobs takes it for the interrupt of a user, which it is.
+            raise KeyboardInterrupt
+        self.bar.max, self.bar.value = total, done
+        self.bar.description = f"{done:,} of {total:,}"
+
+    def _lock(self, text: str) -> None:
+        self.apply_button.disabled = True
+        for consent in self.consents.values():
+            consent.disabled = True
+        self._say(text)
+
+    def _say(self, text: str, *, kind: str | None = None) -> None:
+        self.status.value = str(tag("p", text, class_=kind, role="status"))
+
+
+def _consent(ipywidgets: Any, name: str) -> Any:
+    return ipywidgets.Text(
+        placeholder=name,
+        description=f"To agree, type {name}",
+        style={"description_width": "initial"},
+        layout=ipywidgets.Layout(width="32em"),
+    )

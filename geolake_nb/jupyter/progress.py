@@ -1,0 +1,77 @@
+"""How far a piece of work is: a bar in a notebook, a line in a terminal."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.cli.table_options import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["in_notebook", "shown_progress"]
+
+_PATIENCE = 0.5
+"""Work that is done sooner needs no bar."""
+_PAUSE = 0.1
+"""The front end takes only so many messages a second."""
+
+
+def in_notebook() -> bool:
+    """Whether a front end is there that shows widgets.
+
+    >>> in_notebook()
+    False
+    """
+    from IPython.core.getipython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+@contextmanager
+def shown_progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Whom to tell how much is done; what is shown of it goes away at the end.
+
+    >>> with shown_progress("files") as tell:
+    ...     print(tell)
+    None
+    """
+    if not in_notebook():
+        with progress(what) as tell:
+            yield tell
+        return
+    bar = _Bar(what)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A bar that appears when the work takes a while."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = time.monotonic() + _PATIENCE
+        self._widget: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _PAUSE
+        if self._widget is None:
+            from IPython.display import display
+            from ipywidgets import IntProgress
+
+            self._widget = IntProgress(min=0)
+            display(self._widget)  # type: ignore[no-untyped-call]
+        self._widget.max, self._widget.value = total, done
+        self._widget.description = f"{done:,} of {total:,} {self._what}"
+        self._widget.style.description_width = "initial"
+
+    def close(self) -> None:
+        if self._widget is not None:
+            self._widget.close()

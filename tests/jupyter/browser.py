@@ -1,0 +1,133 @@
+"""A headless browser that can reach no host, and pages that hold a map."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from geolake_nb.jupyter.map_page import map_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+FLAGS = [
+    "--no-sandbox",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+]
+
+
+@contextmanager
+def headless_browser(*more_flags: str) -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not chromium:
+        pytest.skip("no Chromium here")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=[*FLAGS, *more_flags])
+        yield browser
+        browser.close()
+
+
+@dataclass
+class MapPage:
+    """One open page with a map, and what went wrong in it."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+
+    def ask(self, script: str, argument: Any = None) -> Any:
+        return self.page.evaluate(f"argument => {{ const map = window.geolakeMap; return {script}; }}", argument)
+
+    def selected(self) -> list[int]:
+        return self.ask("map.selected()")
+
+    def settle(self) -> None:
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    @property
+    def corner(self) -> tuple[float, float]:
+        box = self.page.locator(".glm-map").bounding_box()
+        assert box
+        return box["x"], box["y"]
+
+    def on_screen(self, longitude: float, latitude: float) -> tuple[float, float]:
+        place = self.ask("map.pixelOf(...argument)", [longitude, latitude])
+        x, y = self.corner
+        return x + place["x"], y + place["y"]
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        left, top = self.corner
+        place = self.ask("map.placeOf(...argument)", [x - left, y - top])
+        return place["longitude"], place["latitude"]
+
+    def hover(self, longitude: float, latitude: float) -> str | None:
+        """The text of the card over a place, `None` without a card."""
+        self.page.mouse.move(*self.on_screen(longitude, latitude))
+        self.settle()
+        card = self.page.locator(".glm-card")
+        return card.inner_text() if card.is_visible() else None
+
+    def click(self, longitude: float, latitude: float, *modifiers: str) -> list[int]:
+        for key in modifiers:
+            self.page.keyboard.down(key)
+        self.page.mouse.click(*self.on_screen(longitude, latitude))
+        for key in modifiers:
+            self.page.keyboard.up(key)
+        self.settle()
+        return self.selected()
+
+    def tool(self, label: str) -> None:
+        self.page.get_by_role("button", name=label).click()
+
+    def drag(self, points: list[tuple[float, float]]) -> None:
+        """Presses at the first point of the screen and lets go at the last."""
+        self.page.mouse.move(*points[0])
+        self.page.mouse.down()
+        for point in points[1:]:
+            self.page.mouse.move(*point, steps=2)
+        self.page.mouse.up()
+        self.settle()
+
+
+def open_map(
+    browser: Browser,
+    folder: Path,
+    traits: dict[str, Any],
+    *,
+    width: int = 1280,
+    height: int = 600,
+    theme: str = "light",
+) -> MapPage:
+    """Opens the traits as a page from a file. Every request but that for the file is refused and is a problem."""
+    path = folder / "map.html"
+    path.write_text(map_page(traits), encoding="utf-8")
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme)
+    page = context.new_page()
+    opened = MapPage(page)
+
+    def allow(route: Any) -> None:
+        if route.request.url == path.as_uri():
+            route.continue_()
+            return
+        opened.problems.append(f"asked for {route.request.url[:80]}")
+        route.abort()
+
+    page.route("**/*", allow)
+    page.on("pageerror", lambda error: opened.problems.append(str(error)))
+    page.on("console", lambda said: opened.problems.append(said.text) if said.type == "error" else None)
+    page.goto(path.as_uri())
+    page.wait_for_function("window.geolakeMap !== undefined")
+    opened.settle()
+    return opened

@@ -1,0 +1,310 @@
+"""`%geolake` in a real shell: every subcommand, every error it documents, and nothing expanded."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pyarrow as pa
+import pytest
+
+import geolake_nb as gl
+from geolake_nb.api.plan import Plan, Report
+from geolake_nb.api.table import Table
+from geolake_nb.core.schema import Schema
+from geolake_nb.errors import GeolakeError, MissingFileError, RefusedError
+from geolake_nb.formats.file_table import FileTable
+from geolake_nb.formats.snapshot import History, Protocol
+from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
+from geolake_nb.jupyter.shown_rows import ShownRows
+from geolake_nb.planning.diff import Diff
+from geolake_nb.planning.explanation import Explanation
+from geolake_nb.planning.finding import Findings
+from geolake_nb.planning.rewrite_preview import Preview
+from geolake_nb.planning.table_collations import TableCollations
+from tests import small_tables
+from tests.jupyter.shell import notebook
+
+
+@pytest.fixture
+def book(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with notebook(capsys) as opened:
+        yield opened
+
+
+@pytest.fixture
+def t(book, tmp_path):
+    """A table without bounds in the variable `t`."""
+    folder = small_tables.make_delta(tmp_path / "roads", bounds=False)
+    book.run(f"t = %geolake open {folder}")
+    return book.shell.user_ns["t"]
+
+
+SAID = [
+    ("open t", Table),
+    ("protocol t", Protocol),
+    ("schema t", Schema),
+    ("files t", FileTable),
+    ("row-groups t", ShownRows),
+    ("explain t --where 'id > 1'", Explanation),
+    ("explain t --box -10,35,30,60 --row-groups", Explanation),
+    ("check t", Findings),
+    ("check t --metadata-only", Findings),
+    ("check t --deep 2", Findings),
+    ("history t", History),
+    ("diff t 0 1", Diff),
+    ("diff t 0", Diff),
+    ("repair t", Plan),
+    ("repair t --column geom --verify", Plan),
+    ("rewrite t --cluster geom --file-size 1MB", Plan),
+    ("rewrite t --cluster geom --preview", Preview),
+    ("enable t geospatial", Plan),
+    ("collations t", TableCollations),
+]
+
+
+@pytest.mark.parametrize(("line", "kind"), SAID, ids=[line for line, _ in SAID])
+def test_a_line_gives_back_the_object(book, t, line, kind):
+    assert isinstance(book.value(f"%geolake {line}"), kind)
+    book.run(f"x = %geolake {line}")
+    assert isinstance(book.shell.user_ns["x"], kind)
+
+
+def test_every_subcommand_is_tried_here():
+    tried = {line.split()[0] for line, _ in SAID} | {"rasters", "convert", "undo", "map", "export", "help"}
+    assert tried == set(SUBCOMMANDS)
+
+
+def test_a_line_says_what_python_says(book, t):
+    assert book.value("%geolake check t").to_dict() == t.check().to_dict()
+    box = book.value("%geolake explain t --box -10,35,30,60")
+    assert box.to_dict() == t.explain(gl.Box(-10, 35, 30, 60)).to_dict()
+    assert book.value("%geolake diff t 0 1").to_dict() == t.diff(0, 1).to_dict()
+    assert book.value("%geolake repair t").hash == t.plan_repair().hash
+
+
+def test_a_cell_is_a_filter_of_many_lines(book, t):
+    found = book.value("%%geolake explain t\nid > 1\n  AND id < 3  -- not all\n")
+    assert found.to_dict() == t.explain("id > 1 AND id < 3").to_dict()
+
+
+def test_rasters_are_listed_as_arrow(book, tmp_path):
+    folder = small_tables.make_rasters(tmp_path / "rasters")
+    found = book.value(f"%geolake rasters {folder}")
+    assert (found.what, len(found)) == ("rasters", 3)
+    assert pa.table(found).num_rows == 3
+
+
+def test_files_are_converted_by_a_plan(book, tmp_path):
+    folder = small_tables.make_parquet(tmp_path / "points")
+    planned = book.value(f"%geolake convert {folder} {tmp_path / 'new'}")
+    assert planned.change.verb.value == "convert"
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_plan_is_applied_only_when_told_to_and_undone(book, t):
+    assert gl.open(t.location).version == 1
+    shown = book.value("%geolake repair t").hash
+    assert "the plan is" in book.complaint("%geolake repair t --apply --expect 000000000000")
+    done = book.value(f"%geolake repair t --apply --expect {shown}")
+    assert isinstance(done, Report)
+    assert gl.open(t.location).files.table["geom.xmin"].null_count == 0
+    undone = book.value(f"%geolake undo {t.location} --apply")
+    assert undone.version == 3
+    assert gl.open(t.location).files.table["geom.xmin"].null_count == 3
+
+
+def test_a_change_is_planned_on_the_newest_version_whatever_the_variable_holds(book, t):
+    assert book.value("%geolake repair t --apply").version == 2
+    assert book.value("%geolake open t") is t
+    assert book.value("%geolake repair t").is_empty
+    assert book.value("%geolake undo t --apply").version == 3
+
+
+def test_a_door_is_passed_by_its_name_alone(book, tmp_path):
+    folder = make_plain(tmp_path / "plain")
+    planned = book.value(f"%geolake enable {folder} geospatial")
+    assert [door.name for door in planned.change.doors] == ["geospatial"]
+    for words in ("--apply", "--apply --consent yes"):
+        assert isinstance(book.run(f"%geolake enable {folder} geospatial {words}", fails=True).error, RefusedError)
+    assert gl.open(folder).version == 0
+    assert book.value(f"%geolake enable {folder} geospatial --apply --consent geospatial").version == 1
+
+
+def make_plain(folder):
+    """A Delta table without files and without a feature."""
+    schema = {"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]}
+    metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema)}
+    metadata |= {"partitionColumns": [], "configuration": {}}
+    actions = [{"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}, {"metaData": metadata}]
+    (folder / "_delta_log").mkdir(parents=True)
+    (folder / "_delta_log" / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["map", "export"])
+def test_the_map_and_the_exports_are_those_of_the_table(book, t, name, monkeypatch):
+    if not hasattr(Table, name):
+        pytest.skip(f"Table.{name} is not there yet")
+    asked = []
+    monkeypatch.setattr(Table, name, lambda self, *words, **options: asked.append((self, words, options)))
+    book.run("%geolake map t --color rows" if name == "map" else "%geolake export t boxes.geojson --column geom")
+    expected = ((), {"color": "rows"}) if name == "map" else (("boxes.geojson",), {"column": "geom"})
+    assert asked == [(t, *expected)]
+
+
+@pytest.mark.parametrize("word", ['"{1/0}"', "'{t}'", "$t", "{t}", "${HOME}", '"$t"', "'\\t'", "!ls", "`ls`"])
+def test_a_word_is_taken_as_it_stands(book, t, word):
+    ran = book.run(f"%geolake open {word}", fails=True)
+    assert isinstance(ran.error, MissingFileError)
+    assert word.strip("'\"") in str(ran.error)
+
+
+def test_a_path_with_braces_opens(book, tmp_path):
+    small_tables.make_delta(tmp_path / "{1/0}".replace("/", "_"))
+    assert book.value('%geolake open "{1_0}"').location.endswith("{1_0}")
+
+
+def test_a_quoted_word_is_a_path_even_where_a_variable_has_its_name(book, t, tmp_path):
+    small_tables.make_delta(tmp_path / "t")
+    assert book.value("%geolake open t") is t
+    assert book.value('%geolake open "t"').location == str(tmp_path / "t")
+    assert book.value("%geolake open ./t").location == str(tmp_path / "t")
+
+
+def test_a_variable_may_hold_a_path(book, t):
+    book.shell.user_ns["where"] = t.location
+    assert book.value("%geolake open where").location == t.location
+
+
+def test_a_variable_is_taken_at_another_version(book, t):
+    assert book.value("%geolake open t --version 0").version == 0
+
+
+def test_the_filter_of_a_line_may_hold_quotes(book, t):
+    found = book.value("%geolake explain t --where \"ST_Intersects(geom, 'POINT(11 51)')\"")
+    assert "POINT" in str(found.where)
+
+
+COMPLAINTS = [
+    ("%geolake chek t", "no subcommand 'chek'; did you mean check"),
+    ("%geolake frobnicate", "no subcommand 'frobnicate'; use one of: check, collations"),
+    ("%geolake open nowhere", "there is nothing at this path; check the path"),
+    ("%geolake open", "the following arguments are required: TABLE; %geolake help open shows how it is used"),
+    ("%geolake open 'x", "a quote is opened and not closed"),
+    ("%geolake check t --depp", "unrecognized arguments: --depp; did you mean --deep?"),
+    ("%geolake explain t", "one of the arguments --where --box is required"),
+    ("%geolake explain t --where 'gem > 3'", "no column 'gem'; use one of: id"),
+    ("%geolake explain t --where 'id >'", "id >"),
+    ("%geolake explain t --box 1,2,3", "--box '1,2,3' is not four numbers; write --box=-10,35,30,60"),
+    ("%%geolake explain t\n \n", "there is no filter below the line"),
+    ("%%geolake check t\nx", "check takes no text below its line; write %geolake check with one %"),
+    ("%geolake diff t 0 9", "there is no version 9"),
+    ("%geolake diff t zero", "argument old: invalid int value: 'zero'"),
+    ("%geolake open n", "the variable n holds a int and no table; write ./n or 'n' for a path"),
+    ("%geolake open t --timestamp 2026-01-01", "t is open already, and --timestamp is for opening"),
+    ("%geolake rasters t", "the table has no raster column"),
+    ("%geolake collations t --apply", "there is no change to apply; write COLUMN=ID, --refresh or --upgrade"),
+    ("%geolake collations t name", "'name' is not COLUMN=ID"),
+    ("%geolake enable t geom", "'geom' is not COLUMN=TYPE"),
+    ("%geolake convert t", "there is no place for the new table; write %geolake convert TABLE TARGET"),
+    ("%geolake convert t new", "convert works on parquet tables, and this one is delta"),
+    ("%geolake rewrite t --curve spiral", "argument --curve: invalid choice: 'spiral'"),
+    ("%geolake undo t", "no version that is left in the log is a change"),
+    ("%geolake help chek", "no subcommand 'chek'; did you mean check"),
+]
+
+
+@pytest.mark.parametrize(("cell", "text"), COMPLAINTS, ids=[cell for cell, _ in COMPLAINTS])
+def test_an_error_is_one_sentence_with_a_remedy(book, t, cell, text):
+    book.shell.user_ns["n"] = 3
+    ran = book.run(cell, fails=True)
+    lines = ran.out.strip().splitlines()
+    assert isinstance(ran.error, GeolakeError)
+    assert lines[0].startswith("geolake: ")
+    assert text in lines[0]
+    assert lines[1:] == ["(--debug shows where it comes from)"]
+    assert "Traceback" not in ran.out
+
+
+def test_debug_shows_where_an_error_comes_from(book):
+    out = book.run("%geolake open nowhere --debug", fails=True).out
+    assert "Traceback" in out
+    assert "opening.py" in out
+
+
+def test_a_fault_of_ours_is_a_sentence_too(book, t, monkeypatch):
+    def fail(self, **_):
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(Table, "check", fail)
+    assert "ZeroDivisionError: by zero; this is a fault of ours" in book.complaint("%geolake check t")
+    assert "Traceback" in book.run("%geolake check t --debug", fails=True).out
+
+
+def test_an_error_can_be_caught_by_its_kind(book):
+    book.run("import geolake_nb as gl\ntry:\n    %geolake open nowhere\nexcept gl.GeolakeError as e:\n    caught = e")
+    assert isinstance(book.shell.user_ns["caught"], MissingFileError)
+
+
+def test_an_interrupt_is_no_traceback(book, t, monkeypatch):
+    def stop(self, **_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Table, "check", stop)
+    ran = book.run("%geolake check t", fails=True)
+    assert isinstance(ran.error, KeyboardInterrupt)
+    assert ran.out.startswith("geolake: cancelled")
+
+
+def test_an_error_shows_no_control_characters(book):
+    assert "\x1b" not in book.run("%geolake open 'a\x1b[31m'", fails=True).out
+
+
+@pytest.mark.parametrize("name", sorted(SUBCOMMANDS))
+def test_help_shows_usage_and_an_example(book, name):
+    asked = book.run(f"%geolake help {name}").out
+    assert asked == book.run(f"%geolake {name} --help").out
+    assert asked.startswith(f"usage: %geolake {name}")
+    example = asked.split("example:\n")[1].strip()
+    assert f"%geolake {name}" in example
+    words = re.sub(r".*%geolake ", "", example)
+    assert words.split()[0] == name
+
+
+@pytest.mark.parametrize("name", sorted(SUBCOMMANDS))
+def test_the_example_of_a_subcommand_is_understood(name):
+    from geolake_nb.jupyter.magic_words import split_words
+
+    words = split_words(SUBCOMMANDS[name].example.partition("%geolake ")[2])
+    assert parser_of(words[0]).parse_args(words[1:]) is not None
+
+
+@pytest.mark.parametrize("cell", ["%geolake", "%geolake help", "%geolake --help", "%geolake?"])
+def test_the_overview_names_every_subcommand(book, cell):
+    out = book.run(cell).out
+    assert all(re.search(rf"^  {name} ", out, re.MULTILINE) for name in SUBCOMMANDS)
+    assert "t = %geolake open" in out
+
+
+def test_what_a_cell_shows_is_a_card_and_a_text(book, t):
+    formats, _ = book.shell.display_formatter.format(t)
+    assert formats["text/html"].startswith("<div")
+    assert formats["text/plain"] == str(t)
+    assert "3 files" in book.run("%geolake files t").out
+    assert "WRITE" in book.run("%geolake history t").out
+
+
+def test_a_plan_shows_itself_once(book, t):
+    out = book.run("%geolake repair t").out
+    assert out.count("3 files without a bound") == 1
+
+
+def test_loading_twice_and_unloading_leave_no_trace(book):
+    book.run("%reload_ext geolake_nb")
+    assert book.run("%geolake help").out
+    book.run("%unload_ext geolake_nb")
+    assert "geolake" not in book.shell.magics_manager.magics["line"]
+    assert "geolake" not in book.shell.magics_manager.magics["cell"]
+    assert book.shell.Completer.custom_matchers == []

@@ -1,0 +1,98 @@
+/** What is under the pointer. */
+import { FINE, NO_BOUNDS, OUT_OF_RANGE } from "./boxes";
+import { el } from "./dom";
+import type { Items } from "./items";
+import type { Column, Host } from "./model";
+import { boxText, countText, valueText } from "./value_text";
+
+export type Field = readonly [label: string, value: string];
+
+/** How many descriptions from Python are kept. */
+const KEPT = 500;
+
+export class HoverCard {
+  readonly element = el("div", { class: "glm-card", attributes: { role: "tooltip" } });
+  private readonly described = new Map<number, Field[]>();
+  private asking: ReturnType<typeof setTimeout> | undefined;
+  private item: number | null = null;
+  private others = 0;
+
+  constructor(
+    private readonly host: Host,
+    private readonly items: () => Items,
+  ) {
+    this.element.hidden = true;
+  }
+
+  show(item: number, others: number, x: number, y: number, width: number, height: number): void {
+    this.item = item;
+    this.others = others;
+    this.fill();
+    this.element.hidden = false;
+    const [w, h] = [this.element.offsetWidth, this.element.offsetHeight];
+    const left = x + 14 + w > width ? x - 14 - w : x + 14;
+    const top = y + 14 + h > height ? y - 14 - h : y + 14;
+    this.element.style.left = `${Math.max(4, Math.min(left, width - w - 4))}px`;
+    this.element.style.top = `${Math.max(4, Math.min(top, height - h - 4))}px`;
+    this.ask(item);
+  }
+
+  hide(): void {
+    this.item = null;
+    this.element.hidden = true;
+    clearTimeout(this.asking);
+  }
+
+  /** Forgets what Python said of items that are no longer there. */
+  reset(): void {
+    this.described.clear();
+    this.hide();
+  }
+
+  hear(message: unknown): void {
+    const { type, id, fields } = (message ?? {}) as { type?: string; id?: number; fields?: unknown };
+    if (type !== "description" || typeof id !== "number" || !Array.isArray(fields)) return;
+    if (this.described.size >= KEPT) this.described.clear();
+    this.described.set(id, fields.filter(Array.isArray).map(([label, value]) => [String(label), String(value)] as const));
+    if (this.item === id) this.fill();
+  }
+
+  /** Python is asked only where the pointer rests: the server limits how many messages it takes. */
+  private ask(item: number): void {
+    clearTimeout(this.asking);
+    if (!this.host.live || this.described.has(item) || this.items().names[item] !== undefined) return;
+    this.asking = setTimeout(() => this.host.send({ type: "describe", id: item }), 150);
+  }
+
+  private fill(): void {
+    if (this.item === null) return;
+    const items = this.items();
+    const { item } = this;
+    const fields = this.described.get(item) ?? fieldsOf(items, item);
+    const rows = fields.map(([label, value]) => el("div", { class: "glm-field" }, el("span", { text: label }), el("span", { text: value })));
+    const reason = items.reasonOf(item);
+    const told = items.marks?.[item] === 1 ? "read by this query" : reason ? `skipped: ${reason}` : null;
+    this.element.replaceChildren(
+      el("div", { class: "glm-card-name", text: items.nameOf(item) }),
+      ...rows,
+      ...(told ? [el("div", { class: reason ? "glm-skipped" : "glm-read", text: told })] : []),
+      ...(this.others ? [el("div", { class: "glm-hint", text: `${countText(this.others)} more here; click again for the next` })] : []),
+    );
+  }
+}
+
+export function fieldsOf(items: Items, item: number): Field[] {
+  const fields: Field[] = items.columns.map((column) => [column.label, valueText(items.values.get(column.key)?.[item] ?? NaN, bare(column))]);
+  const flag = items.boxes.flags[item];
+  const sides = items.sidesOf(item);
+  if (flag === NO_BOUNDS) return [...fields, ["Bounds", "none"]];
+  const wraps = sides[0] > sides[2] ? " (crosses 180°)" : "";
+  fields.push(["Bounds", flag === FINE || flag === OUT_OF_RANGE ? `${boxText(sides)}${wraps}` : sides.join(", ")]);
+  if (flag !== FINE) fields.push(["Flag", flag === OUT_OF_RANGE ? "out of range" : "not a box"]);
+  return fields;
+}
+
+/** The column without a unit that its label says already: "Rows 12", not "Rows 12 rows". */
+function bare(column: Column): Column {
+  return column.unit === column.label.toLowerCase() ? { ...column, unit: undefined } : column;
+}

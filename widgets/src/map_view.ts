@@ -1,0 +1,359 @@
+/** One map in one cell: puts the parts together and lets them hear the traits. */
+import { type LeafletMouseEvent, Map as LeafletMap, TileLayer, control, latLngBounds } from "leaflet";
+import type { Box } from "./boxes";
+import { Guard, el } from "./dom";
+import { FootLine } from "./foot_line";
+import { Framing } from "./framing";
+import { HoverCard } from "./hover_card";
+import { ItemTable } from "./item_table";
+import { Items } from "./items";
+import { lassoed } from "./lasso";
+import { LayersPanel } from "./layers_panel";
+import { Legend } from "./legend";
+import type { Host, Traits } from "./model";
+import { type Frame, Painter, type Rubber, type Scene } from "./painter";
+import { PALETTES, type Palette } from "./palette";
+import { Picking } from "./picking";
+import { Pointing, type Tool } from "./pointing";
+import { QueryWindow } from "./query_window";
+import { movesLittle, themeNow, watchTheme } from "./theme";
+import { Toolbar } from "./toolbar";
+
+/** Narrower than this, in pixels, the table stands below the map. */
+const NARROW = 860;
+const BOXES: (keyof Traits)[] = ["boxes", "rings", "ring_offsets", "ring_items", "names"];
+const COLUMNS: (keyof Traits)[] = ["columns", "column_data"];
+const MARKS: (keyof Traits)[] = ["marks", "mark_reasons"];
+
+export class MapView {
+  readonly root = el("div", { class: "glm", attributes: { role: "region" } });
+  readonly map: LeafletMap;
+  readonly items: Items;
+  readonly painter: Painter;
+  private palette: Palette = PALETTES.light;
+  private rubber: Rubber | null = null;
+  private placed = false;
+  private tiles: TileLayer | null = null;
+  private tileUrl = "";
+  private readonly stop = new AbortController();
+  private readonly guard = new Guard(this.root);
+  private readonly frame = el("div", { class: "glm-map", attributes: { tabindex: "0", role: "application" } });
+  private readonly credit = el("div", { class: "glm-credit" });
+  private readonly legend = new Legend();
+  private readonly framing: Framing;
+  private readonly picking: Picking;
+  private readonly pointing: Pointing;
+  private readonly query: QueryWindow;
+  private readonly toolbar: Toolbar;
+  private readonly card: HoverCard;
+  private readonly table: ItemTable;
+  private readonly layers: LayersPanel;
+  private readonly foot: FootLine;
+
+  constructor(
+    parent: HTMLElement,
+    private readonly host: Host,
+  ) {
+    parent.append(this.root);
+    const { signal } = this.stop;
+    const items = (): Items => this.items;
+    const noun = (): string => host.get("noun");
+    this.items = new Items(host);
+    this.map = leafletIn(this.frame);
+    this.painter = new Painter(() => this.scene(), (frame) => this.drawn(frame), (error) => this.guard.show(error));
+    this.framing = new Framing(this.map, host, signal);
+    this.card = new HoverCard(host, items);
+    this.picking = new Picking(host, items, this.painter, this.card, this.frame, (work) => void this.guard.run(work));
+    this.query = new QueryWindow(host, items, (marks) => this.painter.schedule(!marks), signal);
+    this.layers = new LayersPanel(host, () => this.painter.schedule());
+    this.toolbar = this.makeToolbar();
+    this.table = new ItemTable(host, {
+      items,
+      noun,
+      pick: (item, add) => this.picking.select(Uint32Array.of(item), add ? "toggle" : "set"),
+      hover: (item) => this.picking.highlight(item),
+      zoomTo: (item) => this.framing.fit(this.items, Uint32Array.of(item)),
+    });
+    this.foot = new FootLine({
+      list: (kind) => {
+        this.showTable(true);
+        this.picking.select(this.items.flaggedItems(kind), "set");
+      },
+      version: (version) => host.set("version", version),
+    });
+    this.pointing = this.makePointing(signal);
+    this.root.append(this.toolbar.element, el("div", { class: "glm-body" }, this.frame, this.table.element), this.foot.element);
+    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.credit, this.card.element);
+    this.layers.load(this.palette);
+    this.map.addLayer(this.painter);
+    this.hearTraits();
+    this.hearPerson(signal);
+    this.useTool("pan");
+    this.applyAll();
+    this.showTable(false);
+    this.query.hear();
+    const observer = new ResizeObserver(() => this.guard.run(() => this.resized()));
+    observer.observe(this.root);
+    signal.addEventListener("abort", () => observer.disconnect());
+  }
+
+  destroy(): void {
+    this.stop.abort();
+    this.map.remove();
+    this.root.remove();
+  }
+
+  private makeToolbar(): Toolbar {
+    return new Toolbar({
+      tool: (tool) => this.useTool(tool),
+      zoom: (step) => this.map.setZoom(this.map.getZoom() + step),
+      fit: () => this.framing.fit(this.items),
+      fitSelection: () => this.framing.fit(this.items, this.items.selected),
+      colorBy: (key) => this.host.set("color_by", key),
+      toggleLayers: () => !(this.layers.element.hidden = !this.layers.element.hidden),
+      toggleTable: () => this.showTable(this.table.element.hidden),
+    });
+  }
+
+  private makePointing(signal: AbortSignal): Pointing {
+    const { guard, picking } = this;
+    const target = {
+      view: () => this.painter.view(),
+      window: () => this.query.window,
+      rubber: (shape: Rubber | null) => {
+        this.rubber = shape;
+        this.painter.schedule(true);
+      },
+      box: guard.wrap((window: Box, add: boolean) => picking.select(this.items.inBox(window), add ? "add" : "set")),
+      lasso: guard.wrap((polygon: Float64Array, add: boolean) => {
+        const found = lassoed(polygon, this.items.boxes.world, (item) => this.items.rings.get(item) ?? null);
+        picking.select(found, add ? "add" : "set");
+      }),
+      setWindow: guard.wrap((window: Box | null, done: boolean) => this.query.set(window, done)),
+      click: guard.wrap((at: { x: number; y: number }, add: boolean) => picking.click(at, add)),
+    };
+    return new Pointing(this.frame, target, signal);
+  }
+
+  private hearTraits(): void {
+    const { host, stop, guard } = this;
+    const hear = (keys: readonly (keyof Traits)[], work: (changed: Set<keyof Traits>) => void): void => {
+      let changed = new Set<keyof Traits>();
+      // Traits that come in one message are taken in one go: one by one they would not fit together.
+      const take = (): void => {
+        const all = changed;
+        changed = new Set();
+        if (!stop.signal.aborted) guard.run(() => work(all));
+      };
+      for (const key of keys) {
+        const end = host.on(key, () => {
+          if (!changed.size) queueMicrotask(take);
+          changed.add(key);
+        });
+        stop.signal.addEventListener("abort", end);
+      }
+    };
+    hear([...BOXES, ...COLUMNS, ...MARKS], (changed) => this.reload(changed));
+    hear(["selected"], () => this.selectionHeard());
+    hear(["color_by"], () => this.applyColour());
+    hear(["window"], () => this.query.hear());
+    hear(["verdict"], () => this.query.hearVerdict());
+    hear(["overlays", "overlay_data"], () => {
+      this.layers.load(this.palette);
+      this.painter.schedule();
+    });
+    hear(["page"], () => this.table.render());
+    hear(["view"], () => this.framing.follow());
+    hear(["theme", "title", "noun", "height", "notes", "versions", "version", "tile_url", "attribution"], () => this.applyAll());
+    stop.signal.addEventListener("abort", host.onMessage((message) => guard.run(() => this.card.hear(message))));
+  }
+
+  private hearPerson(signal: AbortSignal): void {
+    const { map, frame, guard, picking } = this;
+    watchTheme(() => guard.run(() => this.applyTheme()), signal);
+    map.on("mousemove", (event: LeafletMouseEvent) => {
+      if (!this.pointing.busy && !onControl(event.originalEvent)) picking.hoverSoon(event.containerPoint);
+      else picking.unhover();
+    });
+    map.on("mouseout movestart zoomstart", () => picking.unhover());
+    map.on("click", (event: LeafletMouseEvent) => {
+      const { ctrlKey, metaKey, shiftKey } = event.originalEvent;
+      if (this.pointing.tool !== "pan" || shiftKey || onControl(event.originalEvent)) return;
+      guard.run(() => picking.click(event.containerPoint, ctrlKey || metaKey));
+    });
+    // The wheel scrolls the notebook until the map has been clicked or focused.
+    frame.addEventListener("focusin", () => map.scrollWheelZoom.enable(), { signal });
+    frame.addEventListener("focusout", () => map.scrollWheelZoom.disable(), { signal });
+    frame.addEventListener("keydown", (event) => guard.run(() => this.key(event)), { signal });
+    for (const part of frame.querySelectorAll(".glm-control")) {
+      for (const name of ["dblclick", "mousedown", "wheel", "keydown"]) {
+        part.addEventListener(name, (event) => event.stopPropagation(), { signal, passive: true });
+      }
+    }
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.key === "Escape") {
+      if (this.pointing.busy) this.pointing.cancel();
+      else if (this.query.window) this.query.set(null, true);
+      else this.picking.select(new Uint32Array(), "set");
+      this.picking.unhover();
+    } else if (event.key === "Enter") {
+      const { x, y } = this.map.getSize();
+      this.picking.click({ x: x / 2, y: y / 2 }, event.ctrlKey || event.metaKey);
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private useTool(tool: Tool): void {
+    this.pointing.tool = tool;
+    this.toolbar.showTool(tool);
+    this.frame.dataset.tool = tool;
+    if (tool === "pan") this.map.dragging.enable();
+    else this.map.dragging.disable();
+  }
+
+  private showTable(open: boolean): boolean {
+    this.root.classList.toggle("glm-with-table", open);
+    this.table.show(open);
+    this.toolbar.showTable(open);
+    this.resized();
+    return open;
+  }
+
+  private applyAll(): void {
+    const { host, frame, root } = this;
+    const [noun, title, height] = [host.get("noun"), host.get("title"), `${Math.max(160, host.get("height"))}px`];
+    root.style.setProperty("--glm-height", height);
+    root.setAttribute("aria-label", title || `Map of ${noun}`);
+    frame.setAttribute("aria-label", `Map of ${title || noun}. Arrow keys move, plus and minus zoom, Enter selects at the centre, Escape clears.`);
+    this.toolbar.showTitle(title);
+    this.foot.showVersions(host.get("versions"), host.get("version"));
+    this.applyTiles();
+    this.layers.render();
+    this.applyTheme();
+    this.applyItems();
+  }
+
+  private applyTheme(): void {
+    const asked = this.host.get("theme");
+    const theme = themeNow(asked);
+    this.root.dataset.theme = theme;
+    this.root.dataset.asked = asked;
+    this.palette = PALETTES[theme];
+    this.layers.recolour(this.palette);
+    this.painter.schedule();
+  }
+
+  private applyTiles(): void {
+    const url = this.host.get("tile_url");
+    this.credit.textContent = url ? this.host.get("attribution") : "";
+    if (url === this.tileUrl) return;
+    this.tileUrl = url;
+    this.tiles?.remove();
+    this.tiles = url ? new TileLayer(url, { maxZoom: 20 }).addTo(this.map) : null;
+    this.layers.showBasemap = !url;
+  }
+
+  private applyItems(): void {
+    this.applyColour();
+    this.foot.showCounts(this.items, this.host.get("noun"));
+    this.foot.showNotes(this.items, this.host.get("notes"));
+    this.toolbar.showSelection(this.items.selected.length > 0);
+  }
+
+  private applyColour(): void {
+    this.toolbar.showColumns(this.items.columns, this.host.get("color_by"));
+    this.painter.schedule();
+  }
+
+  private reload(changed: Set<keyof Traits>): void {
+    const { items } = this;
+    const empty = !items.count;
+    if (BOXES.some((key) => changed.has(key))) {
+      items.loadBoxes();
+      this.picking.unhover();
+      this.card.reset();
+      this.table.reset();
+      this.query.refresh();
+      if (empty && items.count && this.placed) this.framing.fit(items, undefined, false);
+    } else {
+      if (COLUMNS.some((key) => changed.has(key))) items.loadColumns();
+      if (MARKS.some((key) => changed.has(key))) items.loadMarks();
+      this.table.render();
+    }
+    this.guard.clear();
+    this.applyItems();
+  }
+
+  private selectionHeard(): void {
+    this.items.loadSelected();
+    this.table.follow(this.items.selected.length > 0);
+    this.foot.showCounts(this.items, this.host.get("noun"));
+    this.toolbar.showSelection(this.items.selected.length > 0);
+    this.painter.schedule(true);
+  }
+
+  private resized(): void {
+    const { width } = this.root.getBoundingClientRect();
+    if (!width) return;
+    this.root.classList.toggle("glm-narrow", width < NARROW);
+    this.map.invalidateSize({ animate: false });
+    const { y } = this.map.getSize();
+    // Never smaller than the map is high: above and below the world there is nothing to see.
+    // Leaflet's own setter would animate, and end on top of the view that is set next.
+    const least = Math.max(0, Math.ceil(Math.log2(y / 256) * 2) / 2);
+    this.map.options.minZoom = least;
+    if (this.map.getZoom() < least) this.map.setZoom(least, { animate: false });
+    this.table.resize(this.root.classList.contains("glm-narrow") ? 250 : y);
+    if (!this.placed) {
+      this.placed = true;
+      if (!this.framing.follow()) this.framing.fit(this.items, undefined, false);
+      // The index is made while nobody waits for it.
+      setTimeout(() => this.guard.run(() => !this.stop.signal.aborted && this.items.index), 60);
+    }
+    this.painter.schedule();
+  }
+
+  private scene(): Scene {
+    const { host, items, palette, layers, rubber } = this;
+    const { showBoxes, showBasemap, overlays } = layers;
+    const [colorBy, measure] = [host.get("color_by"), host.get("measure")];
+    return { items, palette, colorBy, showBoxes, showBasemap, overlays, window: this.query.window, hovered: this.picking.hovered, rubber, measure };
+  }
+
+  private drawn(frame: Frame): void {
+    this.legend.update(this.items, this.palette, this.host.get("color_by"), frame, this.host.get("noun"));
+    if (this.host.get("measure")) this.host.set("drawn", { boxes: frame.boxes, ms: frame.ms, mode: frame.mode });
+  }
+}
+
+function onControl({ target }: Event): boolean {
+  return target instanceof Element && target.closest(".glm-control") !== null;
+}
+
+function leafletIn(frame: HTMLElement): LeafletMap {
+  const still = movesLittle();
+  const map = new LeafletMap(frame, {
+    center: [20, 0],
+    zoom: 1,
+    maxZoom: 20,
+    zoomSnap: 0.5,
+    wheelPxPerZoomLevel: 90,
+    attributionControl: false,
+    zoomControl: false,
+    boxZoom: false,
+    scrollWheelZoom: false,
+    // East and west there are worlds enough; north and south the map ends.
+    maxBounds: latLngBounds([-90, -36_000], [90, 36_000]),
+    maxBoundsViscosity: 1,
+    inertia: !still,
+    zoomAnimation: !still,
+    fadeAnimation: !still,
+  });
+  control.scale({ imperial: false, position: "bottomright", maxWidth: 90 }).addTo(map);
+  return map;
+}

@@ -1,0 +1,86 @@
+/** The query window: drawn, typed or set by Python; answered by Python, or by the boxes alone in a page without a kernel. */
+import type { Box } from "./boxes";
+import { throttled } from "./dom";
+import type { Items } from "./items";
+import { type Host, type Verdict, windowOf } from "./model";
+import { countText } from "./value_text";
+import { VerdictBar } from "./verdict_bar";
+
+/** Up to this many items the browser tells at once what a window touches, before Python answers. */
+const QUICK = 200_000;
+
+export class QueryWindow {
+  window: Box | null = null;
+  readonly bar = new VerdictBar((window) => this.set(window, true));
+  private pending = false;
+  private verdict: Verdict = {};
+  private readonly tell = throttled(120, (window: Box | null) => this.host.set("window", window));
+
+  constructor(
+    private readonly host: Host,
+    private readonly items: () => Items,
+    private readonly changed: (marks: boolean) => void,
+    signal: AbortSignal,
+  ) {
+    signal.addEventListener("abort", () => this.tell.cancel());
+  }
+
+  /** A new window from the pointer or the field; `done` when the hand is off it. */
+  set(window: Box | null, done: boolean): void {
+    this.window = window;
+    this.pending = this.host.live;
+    if (done) {
+      this.tell.cancel();
+      this.host.set("window", window);
+    } else {
+      this.tell(window);
+    }
+    this.answer();
+  }
+
+  /** The trait has changed, from whichever side. */
+  hear(): void {
+    const window = windowOf(this.host.get("window"));
+    if (String(window) === String(this.window)) return;
+    this.window = window;
+    this.answer();
+  }
+
+  hearVerdict(): void {
+    this.pending = false;
+    this.verdict = this.host.get("verdict");
+    this.show();
+  }
+
+  /** The items have changed under the window. */
+  refresh(): void {
+    if (this.window) this.answer();
+  }
+
+  private answer(): void {
+    if (!this.host.live) this.answerAlone();
+    else if (this.pending && this.window && this.items().count <= QUICK) {
+      const touched = this.items().index.window(this.window).length;
+      this.verdict = { text: `${countText(touched)} boxes touch the window` };
+    } else {
+      this.verdict = this.host.get("verdict");
+    }
+    this.show();
+    this.changed(!this.host.live);
+  }
+
+  private answerAlone(): void {
+    const items = this.items();
+    if (!this.window) {
+      items.loadMarks();
+      return;
+    }
+    const { marks, reasons, verdict } = items.ask(this.window);
+    items.setMarks(marks, reasons);
+    this.verdict = verdict;
+  }
+
+  private show(): void {
+    this.bar.update(this.window, this.verdict, this.pending, this.host.get("noun"));
+  }
+}
