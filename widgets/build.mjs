@@ -1,15 +1,17 @@
 // Builds the bundle of the map; with --test it runs the unit tests instead.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
+import { feature } from "topojson-client";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const output = join(here, "..", "geolake_nb", "jupyter", "static", "map.js");
+const folder = join(here, "..", "geolake_nb", "jupyter", "static");
+const output = join(folder, "map.js");
 const bundled = ["flatbush", "flatqueue", "leaflet", "topojson-client", "world-atlas"];
 
 /** Every file that decides what the bundle holds, in one order on every machine. */
@@ -57,13 +59,47 @@ function coarser(topology, times) {
   return { ...topology, arcs, transform: { scale: scale.map((size) => size * times), translate } };
 }
 
+function withoutPictures(css) {
+  return css.replace(/[^{}]*\{[^{}]*url\([^{}]*\}/g, "");
+}
+
+/** A ring that runs on past 180 degrees instead of jumping, closed along the pole if it winds around it. */
+function unrolled(points) {
+  let turn = 0;
+  const ring = points.map(([x, y], i) => {
+    const step = i ? x - points[i - 1][0] : 0;
+    turn += step > 180 ? -360 : step < -180 ? 360 : 0;
+    return [Number((x + turn).toFixed(2)), Number(y.toFixed(2))];
+  });
+  const [first, last] = [ring[0], ring[ring.length - 1]];
+  if (Math.abs(last[0] - first[0]) < 180) return ring;
+  const pole = first[1] < 0 ? -90 : 90;
+  return [...ring, [last[0], pole], [first[0], pole], first];
+}
+
+/** What a page of another map library needs to be whole without a network: Leaflet alone, and the land. */
+function pageParts() {
+  const leaflet = join(here, "node_modules", "leaflet", "dist");
+  const script = readFileSync(join(leaflet, "leaflet.js"), "utf8").replace(/\n\/\/# sourceMappingURL=.*\s*$/, "\n");
+  const licence = readFileSync(join(here, "node_modules", "leaflet", "LICENSE"), "utf8").trim();
+  writeFileSync(join(folder, "leaflet.js"), `/*!\n${licence}\n*/\n${script}`);
+  writeFileSync(join(folder, "leaflet.css"), withoutPictures(readFileSync(join(leaflet, "leaflet.css"), "utf8")));
+  const topology = JSON.parse(readFileSync(join(here, "node_modules", "world-atlas", "land-110m.json"), "utf8"));
+  const shapes = feature(topology, topology.objects.land);
+  const polygons = (shapes.features ?? [shapes]).flatMap(({ geometry }) =>
+    geometry.type === "Polygon" ? [geometry.coordinates] : geometry.coordinates,
+  );
+  const land = { type: "MultiPolygon", coordinates: polygons.map((rings) => rings.map(unrolled)) };
+  writeFileSync(join(folder, "land.json"), JSON.stringify(land));
+}
+
 const parts = {
   name: "parts",
   setup(to) {
     to.onLoad({ filter: /\.css$/ }, async ({ path }) => {
       const text = readFileSync(path, "utf8");
       // Leaflet's pictures belong to controls that the map does not use.
-      const kept = path.includes("leaflet") ? text.replace(/[^{}]*\{[^{}]*url\([^{}]*\}/g, "") : text;
+      const kept = path.includes("leaflet") ? withoutPictures(text) : text;
       const { code } = await transform(kept, { loader: "css", minify: true, legalComments: "none" });
       return { contents: code, loader: "text" };
     });
@@ -92,17 +128,18 @@ async function bundle() {
     plugins: [parts],
     banner: { js: `/*! geolake_nb map. Sources: sha256 ${hashOfSources()}\n\n${licences()}\n*/` },
   });
+  pageParts();
   const bytes = readFileSync(output);
   console.log(`${output}: ${bytes.length} bytes, ${gzipSync(bytes).length} gzipped`);
 }
 
 async function test() {
-  const folder = mkdtempSync(join(tmpdir(), "geolake-widgets-"));
+  const built = mkdtempSync(join(tmpdir(), "geolake-widgets-"));
   try {
     const names = readdirSync(join(here, "test")).filter((name) => name.endsWith(".test.ts"));
     await build({
       entryPoints: names.map((name) => join(here, "test", name)),
-      outdir: folder,
+      outdir: built,
       outExtension: { ".js": ".mjs" },
       bundle: true,
       platform: "node",
@@ -110,10 +147,10 @@ async function test() {
       target: "node20",
       plugins: [parts],
     });
-    const files = names.map((name) => join(folder, name.replace(/\.ts$/, ".mjs")));
+    const files = names.map((name) => join(built, name.replace(/\.ts$/, ".mjs")));
     return spawnSync(process.execPath, ["--test", ...files], { stdio: "inherit" }).status ?? 1;
   } finally {
-    rmSync(folder, { recursive: true });
+    rmSync(built, { recursive: true });
   }
 }
 

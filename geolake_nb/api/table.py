@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import printable
 from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.snapshot import History, TableFormat
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
+    import folium
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
     from geolake_nb.api.opening import Source
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.file_table import FileTable
     from geolake_nb.formats.snapshot import Protocol, Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.planning.change import Change
     from geolake_nb.planning.diff import Diff
     from geolake_nb.planning.explanation import Explanation
@@ -98,11 +105,38 @@ class Table(Shown):
         later = self if new is None else self.at(new)
         return diff(self.at(old).snapshot, later.snapshot)
 
-    def row_groups(self, *, on_progress: Progress | None = None) -> pa.Table:
-        """The row groups of every data file with their boxes: reads the footers, in parallel."""
+    def row_groups(self, *, files: Sequence[int] | None = None, on_progress: Progress | None = None) -> pa.Table:
+        """The row groups of the data files with their boxes: reads the footers, in parallel.
+
+        `files` are rows of the file table; all of them by default.
+        """
         from geolake_nb.formats.data_files import read_footers
 
+        if files is not None:
+            return self._some_row_groups(files, on_progress)
         return self._row_groups(read_footers(self._storage, self.snapshot, on_progress=on_progress))
+
+    def geometries(self, path: str, *, column: str | None = None, limit: int = 1000) -> NDArray[np.object_]:
+        """At most so many geometries of one data file, as shapely's, in the CRS of the column: reads that column."""
+        import pyarrow.compute as pc
+
+        from geolake_nb.formats.data_files import sample_shapes
+        from geolake_nb.planning.mapped_column import mapped_column
+
+        position = pc.index(self.files.table["path"], path).as_py()
+        if position < 0:
+            raise GeolakeError(
+                f"no file {printable(path, 200)!r}", where=self.location, remedy="t.files has their paths"
+            )
+        return sample_shapes(self._storage, self.snapshot, position, mapped_column(self.snapshot, column), limit)
+
+    def added_versions(self) -> pa.Array | None:
+        """The version that added each file: reads the commits of a Delta table; `None` for other formats."""
+        from geolake_nb.formats.delta.added_versions import added_versions
+
+        if self.snapshot.format is not TableFormat.DELTA:
+            return None
+        return added_versions(self._storage, self.snapshot)
 
     def rasters(self, *, on_progress: Progress | None = None) -> pa.Table:
         """The rasters with their outlines: reads the metadata columns of the data files, never a pixel."""
@@ -155,6 +189,64 @@ class Table(Shown):
             positions = [number * len(self.files) // wanted for number in range(wanted)]
             evidence["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
         return check(self.snapshot, **evidence)
+
+    def map(
+        self,
+        *,
+        column: str | None = None,
+        color: str = "rows",
+        where: str | Predicate | None = None,
+        versions: bool = False,
+        height: int = 420,
+    ) -> GeolakeMap:
+        """The files on a map that needs no network: draw a window, and see what a query reads.
+
+        `color` is one of `age, bytes, overlap, partition, rows, version`; `versions` adds a slider over them.
+        """
+        from geolake_nb.jupyter.map_view import GeolakeMap
+
+        return GeolakeMap(self, column=column, color=color, where=where, versions=versions, height=height)
+
+    def to_folium(self, *, column: str | None = None) -> folium.Map:
+        """The boxes as a folium map that works offline; for at most 10,000 files."""
+        from geolake_nb.jupyter.to_folium import to_folium
+
+        return to_folium(self.snapshot, column)
+
+    def to_geojson(self, path: str | os.PathLike[str] | None = None, *, column: str | None = None) -> Any:
+        """The boxes as GeoJSON: an object, or a file where a path is given."""
+        from geolake_nb.jupyter.export import to_geojson
+
+        return to_geojson(self.snapshot, path, column)
+
+    def to_geoparquet(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
+        """The boxes as a GeoParquet 1.1 file."""
+        from geolake_nb.jupyter.export import to_geoparquet
+
+        return to_geoparquet(self.snapshot, path, column)
+
+    def export(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
+        """A file to share, whose ending tells what it is: .html (a map), .geojson, .json, .geoparquet or .parquet."""
+        from geolake_nb.jupyter.export import export
+
+        return export(self, path, column)
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        where: str | Predicate | None = None,
+        column: str | None = None,
+        footers: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Path:
+        """One HTML file that needs no network: the card, the map, what is wrong, and what a filter reads.
+
+        With `footers` the findings stand on the Parquet footers too, as those of `check` do.
+        """
+        from geolake_nb.jupyter.report_page import write_report
+
+        return write_report(self, path, where=where, column=column, footers=footers, on_progress=on_progress)
 
     def plan_repair(
         self, *, columns: Sequence[str] | None = None, verify: bool = False, on_progress: Progress | None = None
@@ -277,6 +369,15 @@ class Table(Shown):
         keys = data_keys(self.snapshot)
         table = row_groups(self._storage, keys, self.schema, footers=footers)
         return _with_stored_paths(table, keys, self.files.table["path"])
+
+    def _some_row_groups(self, files: Sequence[int], on_progress: Progress | None) -> pa.Table:
+        from geolake_nb.formats.data_files import data_keys
+        from geolake_nb.formats.row_groups import row_groups
+
+        every = data_keys(self.snapshot)
+        keys = [every[place] for place in files]
+        table = row_groups(self._storage, keys, self.schema, on_progress=on_progress)
+        return _with_stored_paths(table, keys, self.files.table["path"].take(list(files)))
 
     @property
     def _storage(self) -> Storage:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from geolake_nb.core.types import GeographyType, GeometryType, RasterType
+from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
+from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
+from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.footer_view import FooterReader
 from geolake_nb.formats.snapshot import TableFormat
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.parquet as pq
+    from numpy.typing import NDArray
 
     from geolake_nb.core.statistics import ColumnStats
     from geolake_nb.core.types import DataType, Field
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
+_LONG_JSON = 1_000_000
+
 __all__ = [
     "data_keys",
     "footer_types",
@@ -33,6 +39,7 @@ __all__ = [
     "raster_groups",
     "raster_rows",
     "read_footers",
+    "sample_shapes",
     "scan_values",
 ]
 
@@ -83,6 +90,35 @@ def scan_values(
         if on_progress is not None:
             on_progress(done, len(positions))
     return found
+
+
+def sample_shapes(storage: Storage, snapshot: Snapshot, position: int, column: str, limit: int) -> NDArray[np.object_]:
+    """At most so many geometries of a column in one file, as shapely's, spread over its rows; bad ones are left out."""
+    key = data_keys(snapshot)[position]
+    for name, field, values in _values(storage, snapshot, key, GeometryType, GeographyType):
+        if name == column:
+            flat = leaf_values(values).drop_null()
+            chosen = np.unique(np.linspace(0, max(0, len(flat) - 1), min(limit, len(flat))).astype(np.int64))
+            return _shapes(flat.take(pa.array(chosen)).to_pylist(), _plain_type(field.type), f"{key}: {name}")
+    return np.empty(0, object)
+
+
+def _shapes(values: list[Any], type_: GeometryType | GeographyType, where: str) -> NDArray[np.object_]:
+    import shapely
+
+    encoding = type_.encoding
+    if encoding is GeometryEncoding.GEOARROW:
+        raise GeolakeError("its coordinates are in nested lists, of which no sample is drawn", where=where)
+    if encoding is GeometryEncoding.WKT:
+        held = [text for text in values if readable_geometry_text(text) is None]
+        found = shapely.from_wkt(held, on_invalid="ignore")
+    elif encoding is GeometryEncoding.GEOJSON:
+        found = shapely.from_geojson([text for text in values if len(text) < _LONG_JSON], on_invalid="ignore")
+    else:
+        # Collections within collections, thousands deep, would end the process.
+        found = shapely.from_wkb([wkb for wkb in values if not may_nest_deeply(wkb)], on_invalid="ignore")
+    shapes: NDArray[np.object_] = np.asarray(found, object)
+    return shapes[~(shapely.is_missing(shapes) | shapely.is_empty(shapes))] if len(shapes) else shapes
 
 
 def raster_groups(

@@ -43,11 +43,11 @@ def _rasters(table: Table, options: Options) -> Any:
 
 
 def _map(table: Table, options: Options) -> Any:
-    return _front_end(table, "map")(**_given(column=options.column, color=options.color, where=options.where))
+    return table.map(column=options.column, where=options.where, **_given(color=options.color))
 
 
 def _export(table: Table, options: Options) -> Any:
-    return _front_end(table, "export")(options.path, **_given(column=options.column))
+    return table.export(options.path, column=options.column)
 
 
 def _explain(table: Table, options: Options) -> Any:
@@ -123,14 +123,6 @@ def _planned(plan: Plan, options: Options) -> Any:
         return plan.apply(
             consent=options.consent, expect=options.expect, single_writer=options.single_writer, on_progress=tell
         )
-
-
-def _front_end(table: Table, name: str) -> Callable[..., Any]:
-    """The method of that name, where this build has it."""
-    found: Callable[..., Any] | None = getattr(table, name, None)
-    if found is None:
-        raise GeolakeError(f"a table has no {name} yet", remedy="update geolake-nb")
-    return found
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -112,7 +112,7 @@ class MapWidget(anywidget.AnyWidget):
     """The query window in degrees, set from either side; xmin > xmax crosses the antimeridian."""
     verdict = traitlets.Dict().tag(sync=True)
     """What a query over the window reads: files, files_read, bytes, bytes_read, text."""
-    selected = _buffer()
+    selected_items = _buffer()
     """Ids of the selected items, ascending, set from either side."""
     overlays = traitlets.List(traitlets.Dict()).tag(sync=True)
     """More layers: name, kind (lines, points, rings), color, visible."""
@@ -151,7 +151,7 @@ class MapWidget(anywidget.AnyWidget):
     @property
     def selected_ids(self) -> npt.NDArray[np.uint32]:
         """The selected items, ascending."""
-        return np.frombuffer(self.selected, dtype="<u4")
+        return np.frombuffer(self.selected_items, dtype="<u4")
 
     def on_describe(self, describe: Callable[[int], Sequence[tuple[str, str]]]) -> None:
         """Answers the pointer that rests on an item without a name: pairs of label and value."""

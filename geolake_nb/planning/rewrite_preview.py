@@ -7,6 +7,7 @@ put all of them. The boxes of files to come are those of the sampled rows, so th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,12 @@ class Preview(Shown):
     sampled_rows: int
     before: PreviewSide
     after: PreviewSide
+    schema: Schema | None = None
+    """The columns of the table, for those who draw the boxes."""
+
+    def _ipython_display_(self) -> None:
+        # By its name only, as a card is found: imports point down.
+        import_module("geolake_nb.jupyter.preview_view").display_preview(self)
 
     def to_dict(self) -> dict[str, Any]:
         """`column, windows, sampled_rows, before, after`."""
@@ -131,6 +138,7 @@ def preview(storage: Storage, change: Change, *, windows: int = 100, on_progress
         sampled_rows=len(sample),
         before=_side(snapshot.files, snapshot.schema, column, asked),
         after=_side(after, snapshot.schema, column, asked),
+        schema=snapshot.schema,
     )
 
 

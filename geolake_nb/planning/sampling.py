@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,12 @@ from geolake_nb.formats.delta.partition_values import partition_text
 from geolake_nb.formats.footer_scalars import arrow_type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
+    from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import DataType
     from geolake_nb.formats.footer_view import FooterReader
     from geolake_nb.formats.storage import Storage
@@ -32,6 +33,8 @@ SAMPLE_ROWS = 100_000
 """About how many rows are looked at before a job."""
 _PARTS = 200
 _SEED = 20_240_607
+_PIECE = 16_384
+_BUFFER = 1 << 20
 
 Partition = tuple[str | None, ...]
 """The partition values of a file, as the log has them, in the order of the partition columns."""
@@ -75,20 +78,23 @@ def sample_delta(
     keys = data_keys(snapshot)
     weights = snapshot.files.table["bytes"].to_numpy()[places]
     chosen = chosen_parts(weights, _PARTS)
+    # Files that were drawn by their sizes count alike, all files by their sizes.
+    drawn = np.array([place for place, _ in chosen], np.int64)
+    shares = np.ones(len(drawn)) if len(drawn) < np.count_nonzero(weights) else weights[drawn]
+    quotas = count * shares / max(1.0, shares.sum())
     found: dict[str, list[pa.Array]] = {column: [] for column in columns}
     codes: list[NDArray[np.int64]] = []
     reader, draw = FooterReader(), np.random.default_rng(_SEED)
-    for done, (place, groups) in enumerate(chosen, 1):
+    for done, ((place, groups), wanted) in enumerate(zip(chosen, quotas.tolist(), strict=True), 1):
         key = keys[places[place]]
-        wanted = count * weights[place] / max(1, weights[[one for one, _ in chosen]].sum())
-        with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False) as file:
+        stream = _BUFFER if storage.is_local else 0
+        with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False, buffer_size=stream) as file:
             # A file without rows has no row group to choose.
             some = draw.permutation(file.num_row_groups)[:groups]
             for group in np.sort(some).tolist():
                 picked = some_rows(file.metadata.row_group(group).num_rows, wanted / len(some), draw)
                 for column in columns:
-                    values = _column(file, group, snapshot.schema, column, reader=reader, where=key)
-                    found[column].append(values.take(pa.array(picked)))
+                    found[column] += _values(file, group, snapshot.schema, column, picked=picked, reader=reader)
                 codes.append(np.full(len(picked), file_codes[place]))
         if on_progress is not None:
             on_progress(done, len(chosen))
@@ -144,22 +150,37 @@ def partition_codes(
     return tuple(partitions), np.array([codes[row] for row in rows], np.int64)
 
 
-def _column(
-    file: pq.ParquetFile, group: int, schema: Schema, column: str, *, reader: FooterReader, where: str
-) -> pa.ChunkedArray:
-    """The values of a column in a row group, null where the file does not have it."""
+def _values(
+    file: pq.ParquetFile,
+    group: int,
+    schema: Schema,
+    column: str,
+    *,
+    picked: NDArray[np.int64],
+    reader: FooterReader,
+) -> Iterator[pa.Array]:
+    """Some values of a column in a row group, null where the file does not have it.
+
+    They are read in pieces: a row group may have any number of rows.
+    """
     from geolake_nb.core.schema_parquet import PATH_KEY
 
     wanted = schema.find(column)
-    found = reader.view(file.metadata, where=where).find(schema.physical_path(column), field_id=wanted.id)
+    found = reader.view(file.metadata, where=column).find(schema.physical_path(column), field_id=wanted.id)
     kind = _kind(wanted.type)
     if found is None:
-        return pa.chunked_array([pa.nulls(file.metadata.row_group(group).num_rows, kind)])
+        yield pa.nulls(len(picked), kind)
+        return
     path = str(found.metadata.get(PATH_KEY, found.name))
-    values = file.read_row_group(group, columns=[path], use_threads=False).column(0)
-    for _ in range(len(split_path(column)) - 1):
-        values = pa.chunked_array([chunk.flatten()[0] for chunk in values.chunks])
-    return values if values.type == kind else values.cast(kind)
+    start = 0
+    for batch in file.iter_batches(_PIECE, row_groups=[group], columns=[path], use_threads=False):
+        values = batch.column(0)
+        for _ in range(len(split_path(column)) - 1):
+            values = values.flatten()[0]
+        first, end = np.searchsorted(picked, [start, start + len(batch)])
+        start += len(batch)
+        some = values.take(pa.array(picked[first:end] - (start - len(batch))))
+        yield some if some.type == kind else some.cast(kind)
 
 
 def _kind(type_: DataType) -> pa.DataType:
@@ -168,7 +189,5 @@ def _kind(type_: DataType) -> pa.DataType:
     return arrow_type_of(type_) or pa.string()
 
 
-def _joined(parts: list[Any], type_: DataType) -> pa.Array:
-    chunks = [chunk for part in parts for chunk in part.chunks]
-    whole = pa.chunked_array(chunks, _kind(type_))
-    return pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], whole.type)
+def _joined(parts: list[pa.Array], type_: DataType) -> pa.Array:
+    return pa.concat_arrays(parts) if parts else pa.array([], _kind(type_))

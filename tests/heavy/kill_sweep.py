@@ -71,7 +71,8 @@ def _run(verb: str, table: Path, folder: Path, *, kill_after: float | None) -> f
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     assert process.stderr is not None
-    if process.stdout.readline() != b"begin\n":
+    # Spark tells on standard output which jars it found, before anything begins.
+    if not any(line == b"begin\n" for line in iter(process.stdout.readline, b"")):
         raise AssertionError(process.stderr.read().decode()[-3000:])
     started = time.perf_counter()
     if kill_after is not None:

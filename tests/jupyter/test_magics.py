@@ -145,12 +145,14 @@ def make_plain(folder):
 
 @pytest.mark.parametrize("name", ["map", "export"])
 def test_the_map_and_the_exports_are_those_of_the_table(book, t, name, monkeypatch):
-    if not hasattr(Table, name):
-        pytest.skip(f"Table.{name} is not there yet")
     asked = []
     monkeypatch.setattr(Table, name, lambda self, *words, **options: asked.append((self, words, options)))
     book.run("%geolake map t --color rows" if name == "map" else "%geolake export t boxes.geojson --column geom")
-    expected = ((), {"color": "rows"}) if name == "map" else (("boxes.geojson",), {"column": "geom"})
+    expected = (
+        ((), {"column": None, "where": None, "color": "rows"})
+        if name == "map"
+        else (("boxes.geojson",), {"column": "geom"})
+    )
     assert asked == [(t, *expected)]
 
 

@@ -282,7 +282,7 @@ def test_the_table_pages_sorts_and_follows_the_selection(show):
     assert first.all_inner_texts() == [f"part-{i}" for i in order[:size]]
     shown.page.get_by_role("button", name="Rows").click()
     assert first.first.inner_text() == f"part-{int(np.nanargmax(rows))}"
-    shown.ask("map.set('selected', new Uint32Array([40, 41]))")
+    shown.ask("map.set('selected_items', new Uint32Array([40, 41]))")
     shown.settle()
     assert sorted(first.all_inner_texts()) == ["part-40", "part-41"]
 
@@ -391,8 +391,8 @@ def test_with_a_kernel_the_map_sends_ids_and_shows_what_python_answers(show):
     assert "<b>a</b>" in page.locator(".glm-card").inner_text()
     page.mouse.down()
     page.mouse.up()
-    page.wait_for_function("model.get('selected') instanceof DataView")
-    assert page.evaluate("[...new Uint32Array(model.get('selected').buffer)]") == [0]
+    page.wait_for_function("model.get('selected_items') instanceof DataView")
+    assert page.evaluate("[...new Uint32Array(model.get('selected_items').buffer)]") == [0]
     page.get_by_role("button", name="Table").click()
     assert page.evaluate("model.get('page_request')")["selected_only"] is True
     answer = {"columns": ["path"], "rows": [["from python"]], "ids": [0], "page": 0, "pages": 1, "total": 1}

@@ -270,7 +270,9 @@ def test_windows_find_every_row_on_types_that_spark_does_not_know(spark, tmp_pat
     table = gl.open(str(tmp_path))
     assert len(table.files) > 10
     assert table.schema.find("geom").type == parsed
-    tables = {path: pq.read_table(tmp_path / path) for path in table.files.table["path"].to_pylist()}
+    paths = table.files.table["path"].to_pylist()
+    # As plain bytes: geoarrow's types, once another test has loaded them, cannot be made of every CRS.
+    tables = {path: pq.read_table(tmp_path / path, arrow_extensions_enabled=False) for path in paths}
     written = pa.concat_tables(tables.values())
     assert Counter(zip(*written.to_pydict().values(), strict=True)) == Counter(enumerate(values))
     held = {path: shapely.from_wkb(one["geom"].to_numpy(zero_copy_only=False)) for path, one in tables.items()}

@@ -63,7 +63,7 @@ export class Items {
   }
 
   loadSelected(): void {
-    this.selected = uint32s(this.host.get("selected"), "selected").filter((item) => item < this.count).sort();
+    this.selected = uint32s(this.host.get("selected_items"), "selected_items").filter((item) => item < this.count).sort();
     this.chosen = new Uint8Array(this.count);
     for (const item of this.selected) this.chosen[item] = 1;
   }

@@ -154,7 +154,7 @@ export class MapView {
       }
     };
     hear([...BOXES, ...COLUMNS, ...MARKS], (changed) => this.reload(changed));
-    hear(["selected"], () => this.selectionHeard());
+    hear(["selected_items"], () => this.selectionHeard());
     hear(["color_by"], () => this.applyColour());
     hear(["window"], () => this.query.hear());
     hear(["verdict"], () => this.query.hearVerdict());

@@ -68,7 +68,7 @@ export interface Traits {
   mark_reasons: string[];
   window: Box | null;
   verdict: Verdict;
-  selected: unknown;
+  selected_items: unknown;
   overlays: Overlay[];
   overlay_data: unknown[];
   names: string[];
@@ -100,7 +100,7 @@ export const DEFAULTS: Traits = {
   mark_reasons: [],
   window: null,
   verdict: {},
-  selected: null,
+  selected_items: null,
   overlays: [],
   overlay_data: [],
   names: [],

@@ -78,6 +78,6 @@ export class Picking {
     }
     if (!chosen.length && !now.length) return;
     const sorted = chosen.slice().sort();
-    this.host.set("selected", new DataView(sorted.buffer));
+    this.host.set("selected_items", new DataView(sorted.buffer));
   }
 }

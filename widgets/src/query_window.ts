@@ -13,6 +13,7 @@ export class QueryWindow {
   window: Box | null = null;
   readonly bar = new VerdictBar((window) => this.set(window, true));
   private pending = false;
+  private opened = false;
   private verdict: Verdict = {};
   private readonly tell = throttled(120, (window: Box | null) => this.host.set("window", window));
 
@@ -41,9 +42,22 @@ export class QueryWindow {
   /** The trait has changed, from whichever side. */
   hear(): void {
     const window = windowOf(this.host.get("window"));
+    if (!this.opened) {
+      this.open(window);
+      return;
+    }
     if (String(window) === String(this.window)) return;
     this.window = window;
     this.answer();
+  }
+
+  /** What Python said before the map was shown, of a window or of a filter without one, stands until a window is drawn. */
+  private open(window: Box | null): void {
+    this.opened = true;
+    this.window = window;
+    this.verdict = this.host.get("verdict");
+    if (window && this.verdict.files === undefined) this.answer();
+    else this.show();
   }
 
   hearVerdict(): void {
@@ -73,6 +87,7 @@ export class QueryWindow {
     const items = this.items();
     if (!this.window) {
       items.loadMarks();
+      this.verdict = this.host.get("verdict");
       return;
     }
     const { marks, reasons, verdict } = items.ask(this.window);

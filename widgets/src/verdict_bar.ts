@@ -7,6 +7,7 @@ import { boxText, bytesText, countText } from "./value_text";
 export class VerdictBar {
   readonly element = el("div", { class: "glm-verdict glm-control" });
   private readonly field = el("input", { class: "glm-input", attributes: { type: "text", "aria-label": "Window: xmin, ymin, xmax, ymax in degrees", spellcheck: "false" } });
+  private readonly line = el("div", { class: "glm-verdict-line" });
   private readonly said = el("div", { class: "glm-said", attributes: { "aria-live": "polite", role: "status" } });
   private readonly meter = el("div", { class: "glm-meter" }, el("div"));
 
@@ -17,17 +18,19 @@ export class VerdictBar {
       this.field.setAttribute("aria-invalid", String(!window));
       if (window) changed(window);
     });
-    this.element.append(el("div", { class: "glm-verdict-line" }, this.field, clear), this.said, this.meter);
+    this.line.append(this.field, clear);
+    this.element.append(this.line, this.said, this.meter);
     this.element.hidden = true;
   }
 
   update(window: Box | null, verdict: Verdict, pending: boolean, noun: string): void {
-    this.element.hidden = !window;
-    if (!window) return;
-    if (document.activeElement !== this.field) this.field.value = boxText(window);
+    const text = verdictText(verdict, noun);
+    this.element.hidden = !window && !text;
+    this.line.hidden = !window;
+    if (this.element.hidden) return;
+    if (window && document.activeElement !== this.field) this.field.value = boxText(window);
     this.field.setAttribute("aria-invalid", "false");
     this.element.dataset.pending = String(pending);
-    const text = verdictText(verdict, noun);
     if (this.said.textContent !== text) this.said.textContent = text;
     const { files = 0, files_read: read = 0 } = verdict;
     this.meter.hidden = !files;

@@ -1,0 +1,188 @@
+"""What the files on a map can be coloured by: their sizes, age, partition, depth and the version that added them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.message_text import printable
+from geolake_nb.errors import GeolakeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.formats.file_table import FileTable
+    from geolake_nb.jupyter.map_layers import PlacedBoxes
+
+    _Floats = NDArray[np.float64]
+
+__all__ = ["IN_BROWSER", "ColorColumn", "chosen_color", "color_columns", "overlap_depths"]
+
+IN_BROWSER = "overlap"
+"""The colour that the browser works out by itself where it is not sent."""
+
+_DEEP_FILES = 4096
+"""Up to so many files their depth is counted here; beyond, the browser counts it on its pixels."""
+_LABELS = 500
+_LABEL_LENGTH = 120
+_BLOCK = 1 << 22
+_VERSIONS = ("default_row_commit_version", "sequence_number")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColorColumn:
+    """One value a file: `values` are numbers, NaN where one is not known; of a category they are places in `labels`."""
+
+    key: str
+    label: str
+    kind: str
+    """`category`, `linear`, `log` or `time` (seconds after `origin`)."""
+    values: _Floats
+    unit: str | None = None
+    labels: tuple[str, ...] = ()
+    origin: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the browser is told beside the values."""
+        told: dict[str, Any] = {"key": self.key, "label": self.label, "kind": self.kind}
+        told |= {"unit": self.unit} if self.unit else {}
+        told |= {"labels": list(self.labels)} if self.labels else {}
+        return told | ({} if self.origin is None else {"origin": self.origin})
+
+    def sort_values(self) -> _Floats:
+        """Numbers in the order in which a table sorts the files."""
+        if self.kind != "category" or not self.labels:
+            return self.values
+        rank = np.empty(len(self.labels))
+        rank[np.argsort(np.array(self.labels, dtype=object), kind="stable")] = np.arange(len(self.labels))
+        known = ~np.isnan(self.values)
+        found = np.full(len(self.values), np.nan)
+        found[known] = rank[self.values[known].astype(np.intp)]
+        return found
+
+    def cells(self, items: NDArray[np.int64]) -> list[Any]:
+        """The values of some files as a table shows them."""
+        held = self.values[items]
+        if self.kind == "category":
+            return [None if np.isnan(one) else self.labels[int(one)] for one in held.tolist()]
+        if self.kind == "time":
+            stamps = np.array([np.nan if np.isnan(one) else one + (self.origin or 0.0) for one in held.tolist()])
+            return [None if np.isnan(one) else str(np.datetime64(int(one), "s")).replace("T", " ") for one in stamps]
+        return [None if np.isnan(one) else int(one) if float(one).is_integer() else one for one in held.tolist()]
+
+
+def color_columns(files: FileTable, placed: PlacedBoxes, *, added: pa.Array | None = None) -> list[ColorColumn]:
+    """The columns that the table has values for; `added` is the version that added each file, where it was looked up.
+
+    >>> from geolake_nb.core.box_column import BoxColumn
+    >>> from geolake_nb.core.crs import CRS84
+    >>> from geolake_nb.formats.file_table import FileTable
+    >>> from geolake_nb.jupyter.map_layers import place_boxes
+    >>> files = FileTable.of(path=pa.array(["a"]), bytes=pa.array([9]), rows=pa.array([None], pa.int64()))
+    >>> [one.key for one in color_columns(files, place_boxes(BoxColumn.from_boxes([None]), CRS84))]
+    ['rows', 'bytes']
+    """
+    table = files.table
+    columns = [
+        ColorColumn("rows", "Rows", "log", _numbers(table["rows"]), "rows"),
+        ColorColumn("bytes", "Size", "log", _numbers(table["bytes"]), "bytes"),
+    ]
+    if "modified" in table.column_names and table["modified"].null_count < len(files):
+        columns.append(_age(table["modified"]))
+    partitions = [name for name in table.column_names if name.startswith("partition.")]
+    if partitions and len(files):
+        columns.append(_category("partition", "Partition", _partition_texts(table, partitions)))
+    held = next((name for name in _VERSIONS if name in table.column_names), None)
+    versions = added if added is not None else None if held is None else table[held]
+    if versions is not None and versions.null_count < len(versions):
+        label = "Sequence number" if added is None and held == _VERSIONS[1] else "Added by version"
+        columns.append(ColorColumn("version", label, "linear", _numbers(versions)))
+    if 1 < len(files) <= _DEEP_FILES and placed.drawn.any():
+        columns.append(ColorColumn(IN_BROWSER, "Files over its centre", "linear", overlap_depths(placed)))
+    return columns
+
+
+def chosen_color(columns: Sequence[ColorColumn], color: str) -> str:
+    """The key of the colour that is asked for.
+
+    >>> chosen_color([], "height")
+    Traceback (most recent call last):
+    geolake_nb.errors.GeolakeError: the files have no colour 'height'; use one of: overlap
+    """
+    known = {column.key for column in columns} | {IN_BROWSER}
+    if color not in known:
+        what = f"the files have no colour {printable(color, 60)!r}"
+        raise GeolakeError(what, remedy=f"use one of: {', '.join(sorted(known))}")
+    return color
+
+
+def overlap_depths(placed: PlacedBoxes) -> _Floats:
+    """How many boxes lie over the centre of each, itself included; NaN for a file without a box.
+
+    >>> from geolake_nb.core.box_column import BoxColumn
+    >>> from geolake_nb.core.crs import CRS84
+    >>> from geolake_nb.jupyter.map_layers import place_boxes
+    >>> boxes = BoxColumn.from_sides([0, 0, 170], [0, 0, 0], [2, 2, -170], [2, 2, 1])
+    >>> overlap_depths(place_boxes(boxes, CRS84)).tolist()
+    [2.0, 2.0, 1.0]
+    """
+    drawn = placed.drawn
+    west, south, east, north = placed.boxes[drawn].T
+    wraps = west > east
+    x = (west + np.where(wraps, east + 360.0, east)) / 2.0
+    x, y = np.where(x > 180.0, np.where(wraps, x - 360.0, x), x), (south + north) / 2.0
+    depths = np.empty(len(x))
+    step = max(1, _BLOCK // max(1, len(x)))
+    for start in range(0, len(x), step):
+        px, py = x[start : start + step, None], y[start : start + step, None]
+        after, before = west <= px, px <= east
+        in_x = np.where(wraps, after | before, after & before)
+        depths[start : start + step] = np.count_nonzero(in_x & (south <= py) & (py <= north), axis=1)
+    found = np.full(len(placed), np.nan)
+    found[drawn] = depths
+    return found
+
+
+def _numbers(column: pa.ChunkedArray | pa.Array) -> _Floats:
+    flat = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return np.asarray(flat.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
+
+
+def _age(modified: pa.ChunkedArray) -> ColorColumn:
+    seconds = _numbers(pc.cast(modified, pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())) / 1000.0
+    # 32-bit floats hold seconds for half a year only: those after the first file are exact enough for years.
+    origin = float(np.nanmin(seconds))
+    return ColorColumn("age", "Modified", "time", seconds - origin, origin=origin)
+
+
+def _partition_texts(table: pa.Table, names: Sequence[str]) -> pa.Array:
+    parts = []
+    for name in names:
+        values = table[name].combine_chunks()
+        try:
+            texts = values.cast(pa.string(), safe=False)
+        except pa.ArrowException:
+            # Bytes that are no text, and types that Arrow has no words for.
+            texts = pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
+        label = pa.scalar(f"{name.removeprefix('partition.')}=")
+        parts.append(pc.binary_join_element_wise(label, pc.fill_null(texts, "null"), ""))
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")
+
+
+def _category(key: str, label: str, texts: pa.Array) -> ColorColumn:
+    """The most frequent texts with a place of their own, the others together."""
+    counted = pc.value_counts(texts)
+    order = np.argsort(-counted.field("counts").to_numpy(), kind="stable")
+    kept = counted.field("values").take(pa.array(order[:_LABELS]))
+    codes = pc.index_in(texts, value_set=kept)
+    labels = [printable(text, _LABEL_LENGTH) for text in kept.to_pylist()]
+    if len(order) > _LABELS:
+        codes = pc.fill_null(codes, len(labels))
+        labels.append(f"{len(order) - _LABELS:,} others")
+    return ColorColumn(key, label, "category", _numbers(codes), labels=tuple(labels))

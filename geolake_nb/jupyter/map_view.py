@@ -1,0 +1,392 @@
+"""The live map of a table: a window is explained by Python, a selection is a table, a slider moves over versions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from geolake_nb.core.box import Box
+from geolake_nb.core.crs import CRS84
+from geolake_nb.core.predicate import Predicate, Spatial, SpatialOp, column_path
+from geolake_nb.core.predicate_sql import parse_predicate
+from geolake_nb.core.types import RasterType
+from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.jupyter.map_columns import chosen_color, color_columns
+from geolake_nb.jupyter.map_layers import float32_outward, place_boxes
+from geolake_nb.jupyter.map_page import map_page
+from geolake_nb.jupyter.map_pages import FilePages
+from geolake_nb.jupyter.map_widget import MapWidget, pack_columns, pack_float64, pack_uint32
+from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from geolake_nb.api.table import Table
+    from geolake_nb.jupyter.map_layers import PlacedBoxes
+    from geolake_nb.planning.explanation import Explanation
+
+__all__ = ["MOST_NAMES", "GeolakeMap", "map_traits", "page_traits", "side_by_side", "window_filter"]
+
+MOST_NAMES = 20_000
+"""Up to so many files their names travel with the map; of more, the pointer asks."""
+_KEPT_VERSIONS = 8
+_MOST_FOOTERS = 1000
+_FEW_RASTERS = 100
+"""Up to so many files the outlines of rasters are read when the map is made; else by `show_footprints`."""
+_NOT_IN_A_PAGE = frozenset({"drawn", "measure", "page", "page_request", "selected_items", "version", "versions"})
+
+
+class GeolakeMap(MapWidget):
+    """The files of a table on a map. `m.window`, `m.verdict` and `m.selected` follow what is drawn in the browser."""
+
+    def __init__(
+        self,
+        table: Table | Snapshot,
+        *,
+        column: str | None = None,
+        color: str = "rows",
+        where: str | Predicate | Box | None = None,
+        versions: bool = False,
+        height: int = 420,
+        title: str | None = None,
+    ) -> None:
+        self._table: Table | None = None
+        if isinstance(table, Snapshot):
+            self.snapshot = table
+        else:
+            self._table, self.snapshot = table, table.snapshot
+        self.column = mapped_column(self.snapshot, column)
+        """The geo column that is drawn, and that a window is about."""
+        self._color, self._title = color, title
+        self._where: Predicate | None = None
+        self._known: dict[int, Table] = {}
+        self._ids: dict[int, int] = {}
+        self.explanation: Explanation | None = None
+        """What the window and the filter read; `None` without either."""
+        super().__init__(height=height, title=self._heading(), **self._load())
+        if versions:
+            self._offer_versions()
+        self.observe(self._judge_window, names="window")
+        self.observe(self._page_asked, names="page_request")
+        self.observe(self._page_asked, names="selected_items")
+        self.observe(self._move_to_version, names="version")
+        self.on_describe(self._describe)
+        self._draw_few_rasters()
+        if where is not None:
+            self.explain(where)
+
+    def __repr__(self) -> str:
+        return f"GeolakeMap({self.title!r}, {self.item_count:,} files)"
+
+    @property
+    def selected(self) -> pa.Table:
+        """The selected files, as rows of the file table."""
+        return self.snapshot.files.table.take(np.asarray(self.selected_ids, np.int64))
+
+    def select(self, files: Sequence[int] | npt.NDArray[np.int64]) -> None:
+        """Select files by their rows in the file table."""
+        chosen = np.unique(np.asarray(files, np.int64))
+        if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < len(self.snapshot.files):
+            raise GeolakeError(f"the map has the files 0 to {len(self.snapshot.files) - 1:,}")
+        self.selected_items = pack_uint32(chosen)
+
+    def explain(self, where: str | Predicate | Box | None) -> Explanation | None:
+        """Mark what a filter reads; a window narrows it further. `None` takes the filter away.
+
+        A box is in the CRS of the column, as that of `t.explain`.
+        """
+        asked: Predicate | None
+        if isinstance(where, Box):
+            asked = Spatial.of(SpatialOp.INTERSECTS, column_path(self.column), where)
+        else:
+            asked = parse_predicate(where) if isinstance(where, str) else where
+        # Before it is kept: a filter that cannot be asked must not spoil the windows that follow.
+        if asked is not None:
+            self._ask(asked)
+        self._where = asked
+        self._judge()
+        return self.explanation
+
+    def show_row_groups(self) -> None:
+        """Draw the boxes of the row groups in the selected files, or in all where none is selected: reads footers."""
+        from geolake_nb.jupyter.map_overlays import row_group_overlay
+
+        chosen = self._chosen_files()
+        self._put_overlay(*row_group_overlay(self._open_table("row groups"), self.column, chosen))
+
+    def show_geometries(self, path: str, limit: int = 1000) -> None:
+        """Draw geometries of one file, spread over its rows: reads its geo column."""
+        from geolake_nb.jupyter.map_overlays import geometry_overlays
+
+        table = self._open_table("geometries")
+        for overlay, data in geometry_overlays(table, self.column, path, limit):
+            self._put_overlay(overlay, data)
+
+    def show_footprints(self) -> None:
+        """Draw the true outlines of rasters in place of the stored bounds: reads the metadata columns of the files."""
+        from geolake_nb.jupyter.map_overlays import raster_layers
+
+        if not isinstance(geo_type_of(self.snapshot, self.column), RasterType):
+            raise GeolakeError(f"{self.column} is no raster column", where=self.snapshot.location)
+        rings, boxes, overlay, data = raster_layers(self._open_table("rasters"), self.column, self._placed)
+        with self.hold_sync():
+            self.set_trait("boxes", pack_float64(boxes))
+            for name, value in rings.items():
+                self.set_trait(name, value)
+        self._put_overlay(overlay, data)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the map as one HTML file that needs neither a kernel nor a network."""
+        target = Path(path)
+        target.write_text(map_page(page_traits(self), title=self.title), encoding="utf-8")
+        return target
+
+    def _heading(self) -> str:
+        if self._title is not None:
+            return self._title
+        name = self.snapshot.location.rstrip("/").rpartition("/")[2]
+        version = "" if self.snapshot.version is None else f", version {self.snapshot.version}"
+        return f"{name}: {self.column}{version}"
+
+    def _load(self) -> dict[str, Any]:
+        """The traits that the files of the snapshot decide."""
+        files = self.snapshot.files
+        self._placed: PlacedBoxes = place_boxes(files.boxes(self.column), geo_type_of(self.snapshot, self.column))
+        added = None
+        if self._color == "version" and self._table is not None:
+            added = self._table.added_versions()
+        columns = color_columns(files, self._placed, added=added)
+        chosen_color(columns, self._color)
+        self._pages = FilePages(files, self._placed, columns, f"{self.column}.problem")
+        names = files.table["path"].to_pylist() if len(files) <= MOST_NAMES else []
+        traits = map_traits(self._placed) | {
+            "columns": [column.to_dict() for column in columns],
+            "column_data": pack_columns([column.values for column in columns]),
+            "color_by": self._color,
+            "names": names,
+        }
+        self._reasons: pa.Array | None = None
+        return traits | {"page": self._pages.page({}, np.empty(0, np.uint32))}
+
+    def _judge_window(self, _: object) -> None:
+        self._judge()
+
+    def _judge(self) -> None:
+        """Mark the files by the window and the filter."""
+        try:
+            asked = self._asked()
+            found = None if asked is None else self._ask(asked)
+        except GeolakeError as problem:
+            self.explanation, self._reasons = None, None
+            with self.hold_sync():
+                self.marks, self.mark_reasons, self.verdict = b"", [], {"text": str(problem)}
+            return
+        self.explanation = found
+        with self.hold_sync():
+            if found is None:
+                self.marks, self.mark_reasons, self.verdict, self._reasons = b"", [], {}, None
+            else:
+                self.marks, self.mark_reasons = _marks(found)
+                self.verdict, self._reasons = _verdict(found), _reason_texts(found)
+            self._page_asked(None)
+
+    def _asked(self) -> Predicate | None:
+        window = self.window
+        if window is None:
+            return self._where
+        here = window_filter(self.snapshot, self.column, Box(*window))
+        return here if self._where is None else here & self._where
+
+    def _ask(self, asked: Predicate) -> Explanation:
+        if self._table is not None:
+            return self._table.explain(asked)
+        from geolake_nb.planning.explain import explain
+
+        return explain(self.snapshot, asked)
+
+    def _page_asked(self, _: object) -> None:
+        self.page = self._pages.page(self.page_request, self.selected_ids, self._reasons)
+
+    def _describe(self, item: int) -> list[tuple[str, str]]:
+        return self._pages.fields(item)
+
+    def _offer_versions(self) -> None:
+        """Fill the slider; the ids of Iceberg's snapshots are too large for a browser, so they are counted."""
+        table = self._open_table("versions")
+        history = [one.version for one in reversed(table.history())]
+        counted = self.snapshot.format is not TableFormat.DELTA
+        self._ids = {place if counted else version: version for place, version in enumerate(history, start=1)}
+        here = next((shown for shown, version in self._ids.items() if version == self.snapshot.version), None)
+        if here is not None:
+            self._known[here] = table
+            with self.hold_sync():
+                self.versions, self.version = list(self._ids), here
+
+    def _move_to_version(self, change: Mapping[str, Any]) -> None:
+        shown = change["new"]
+        if shown not in self._ids or self._table is None:
+            return
+        before = self._table, self.snapshot
+        try:
+            table = self._known.get(shown) or self._table.at(self._ids[shown])
+            self._table, self.snapshot = table, table.snapshot
+            mapped_column(self.snapshot, self.column)
+            traits = self._load()
+        except GeolakeError as problem:
+            self._table, self.snapshot = before
+            self.notes = {**self.notes, "problems": [[str(problem), 1]]}
+            return
+        self._known = dict([*self._known.items()][-_KEPT_VERSIONS + 1 :]) | {shown: table}
+        with self.hold_sync():
+            # Ids and marks are those of the old files.
+            self.selected_items, self.marks, self.mark_reasons = b"", b"", []
+            self.overlays, self.overlay_data = [], []
+            self.title = self._heading()
+            for name, value in traits.items():
+                self.set_trait(name, value)
+            self._judge()
+        self._draw_few_rasters()
+
+    def _draw_few_rasters(self) -> None:
+        """Show the outlines of rasters at once where few files have to be read for them."""
+        is_raster = isinstance(geo_type_of(self.snapshot, self.column), RasterType)
+        if not is_raster or self._table is None or len(self.snapshot.files) > _FEW_RASTERS:
+            return
+        try:
+            self.show_footprints()
+        except GeolakeError as problem:
+            # The stored bounds are drawn without a data file.
+            self.notes = {**self.notes, "problems": [*self.notes["problems"], [f"no outlines: {problem}", 1]]}
+
+    def _chosen_files(self) -> list[int]:
+        count = len(self.snapshot.files)
+        chosen = self.selected_ids.tolist() or (list(range(count)) if count <= _MOST_FOOTERS else [])
+        if not chosen:
+            raise GeolakeError("no file is selected", remedy="click one, or call m.select([0, 1])")
+        if len(chosen) > _MOST_FOOTERS:
+            raise GeolakeError(f"{len(chosen):,} files are selected", remedy=f"select at most {_MOST_FOOTERS:,}")
+        return chosen
+
+    def _open_table(self, what: str) -> Table:
+        if self._table is None:
+            raise GeolakeError(f"the map shows a forecast, and its files have no {what} yet")
+        return self._table
+
+    def _put_overlay(self, overlay: dict[str, Any], data: bytes) -> None:
+        """Add a layer, in the place of one of the same name."""
+        kept = [place for place, one in enumerate(self.overlays) if one["name"] != overlay["name"]]
+        layers = [self.overlays[place] for place in kept]
+        held = [self.overlay_data[place] for place in kept]
+        with self.hold_sync():
+            self.overlays, self.overlay_data = [*layers, overlay], [*held, data]
+
+
+def window_filter(snapshot: Snapshot, column: str, window: Box) -> Predicate:
+    """The filter of a window in degrees: that of `t.explain(window)`, which is moved to the CRS of the column."""
+    type_ = geo_type_of(snapshot, column)
+    # Of an unknown CRS the map shows the coordinates as they are, and a window is one of them.
+    as_shown = isinstance(type_, RasterType) or type_.crs.is_unknown or type_.crs.same_as(CRS84)
+    crs = None if as_shown else CRS84.text
+    return Spatial.of(SpatialOp.INTERSECTS, column_path(column), window, crs=crs)
+
+
+def map_traits(placed: PlacedBoxes) -> dict[str, Any]:
+    """The traits of the boxes and outlines, and what is said about those that are not drawn.
+
+    >>> from geolake_nb.core.box_column import BoxColumn
+    >>> placed = place_boxes(BoxColumn.from_boxes([None, Box(0, 0, 200, 1)]), CRS84)
+    >>> map_traits(placed)["notes"]
+    {'no_bounds': 1, 'flagged': 1, 'problems': [['a side lies beyond 180 or 90 degrees', 1]]}
+    """
+    problems = placed.problems()
+    cautions = [[placed.caution, int(placed.drawn.sum())]] if placed.caution and placed.drawn.any() else []
+    return {
+        "boxes": pack_float64(placed.boxes),
+        "rings": pack_float64(placed.outlines.points),
+        "ring_offsets": pack_uint32(placed.outlines.offsets) if len(placed.outlines.items) else b"",
+        "ring_items": pack_uint32(placed.outlines.items),
+        "notes": {
+            "no_bounds": int(placed.no_bounds.sum()),
+            "flagged": sum(problems.values()),
+            "problems": [*cautions, *([text, count] for text, count in problems.items())],
+        },
+    }
+
+
+def page_traits(widget: MapWidget) -> dict[str, Any]:
+    """What a page without a kernel needs of a map; many boxes are rounded outwards, which halves the file."""
+    own = [name for name in MapWidget.class_trait_names(sync=True) if not name.startswith(("_", "layout", "comm"))]
+    wanted = {name for name in own if name not in _NOT_IN_A_PAGE} - {"tabbable", "tooltip"}
+    traits = {name: getattr(widget, name) for name in sorted(wanted)}
+    if widget.item_count > MOST_NAMES:
+        boxes = np.frombuffer(traits["boxes"], "<f8").reshape(-1, 4)
+        traits["boxes"] = pack_float64(float32_outward(boxes))
+        bent = len(traits["ring_items"]) // 4
+        if bent:
+            # Outlines would make the file twice as large, and so many are seen as a density anyway.
+            traits |= dict.fromkeys(("rings", "ring_offsets", "ring_items"), b"")
+            notes = traits["notes"]
+            problems = [*notes.get("problems", []), ["outlines drawn as the boxes around them", bent]]
+            traits["notes"] = {**notes, "problems": problems}
+    return traits
+
+
+def side_by_side(before: MapWidget, after: MapWidget) -> Any:
+    """Two maps that move together.
+
+    >>> pair = side_by_side(MapWidget(title="before"), MapWidget(title="after"))
+    >>> [one.title for one in pair.children]
+    ['before', 'after']
+    """
+    import ipywidgets
+
+    for one in (before, after):
+        one.layout = ipywidgets.Layout(flex="1 1 0", min_width="0", width="auto")
+    ipywidgets.jslink((before, "view"), (after, "view"))
+    return ipywidgets.HBox([before, after])
+
+
+def _marks(found: Explanation) -> tuple[bytes, list[str]]:
+    """One byte a file: 1 for what is read, 2 and up for the reasons to skip it."""
+    from geolake_nb.planning.scan_reason import SCAN_REASONS
+
+    skipped = [reason for reason in found.by_reason() if not reason.kept]
+    codes = np.ones(len(SCAN_REASONS), np.uint8)
+    for place, reason in enumerate(skipped):
+        codes[reason.code] = 2 + place
+    return codes[found.judgement.reasons].tobytes(), [reason.text for reason in skipped]
+
+
+def _verdict(found: Explanation) -> dict[str, Any]:
+    read, total = found.read, found.total
+    doubts = [
+        f"{amount.files:,} because: {reason.text}"
+        for reason, amount in found.by_reason().items()
+        if reason.kept and reason.name in _DOUBTS
+    ]
+    return {
+        "files": total.files,
+        "files_read": read.files,
+        "bytes": total.bytes,
+        "bytes_read": read.bytes,
+        "text": "; ".join([*doubts, *found.notes]),
+    }
+
+
+_DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED", "UNUSABLE_BOUNDS"})
+
+
+def _reason_texts(found: Explanation) -> pa.Array:
+    import pyarrow as pa
+
+    from geolake_nb.planning.scan_reason import SCAN_REASONS
+
+    texts = pa.array([f"{'read' if reason.kept else 'skipped'}: {reason.text}" for reason in SCAN_REASONS])
+    return pa.DictionaryArray.from_arrays(pa.array(found.judgement.reasons), texts)

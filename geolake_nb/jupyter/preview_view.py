@@ -1,0 +1,42 @@
+"""A rewrite before it is made, on two maps: the files as they are, and as they are foretold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
+from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.map_view import GeolakeMap, side_by_side
+from geolake_nb.jupyter.progress import in_notebook
+
+if TYPE_CHECKING:
+    from geolake_nb.planning.rewrite_preview import Preview, PreviewSide
+
+__all__ = ["display_preview", "preview_maps"]
+
+
+def display_preview(preview: Preview) -> None:
+    """Show the preview: its card, and the maps where there is a front end for them."""
+    from IPython.display import display
+
+    display({"text/html": render(preview), "text/plain": str(preview)}, raw=True)  # type: ignore[no-untyped-call]
+    maps = preview_maps(preview) if in_notebook() else None
+    if maps is not None:
+        display(maps)  # type: ignore[no-untyped-call]
+
+
+def preview_maps(preview: Preview) -> Any:
+    """The two maps, which move together and are asked for the same window; `None` without a geo column."""
+    if preview.column is None or preview.schema is None:
+        return None
+    import ipywidgets
+
+    before, after = (_map(preview, side, name) for side, name in ((preview.before, "before"), (preview.after, "after")))
+    ipywidgets.link((before, "window"), (after, "window"))
+    return side_by_side(before, after)
+
+
+def _map(preview: Preview, side: PreviewSide, name: str) -> GeolakeMap:
+    assert preview.schema is not None
+    files = Snapshot(TableFormat.DELTA, name, None, None, preview.schema, Protocol(""), side.files)
+    return GeolakeMap(files, column=preview.column, color="bytes", title=name, height=360)

@@ -1,0 +1,105 @@
+"""One HTML file about a table: its card, its map, what is wrong with it, and what a filter reads."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geolake_nb import __version__
+from geolake_nb.errors import GeolakeError
+from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.html import tag, visible
+from geolake_nb.jupyter.map_page import map_script
+from geolake_nb.jupyter.map_view import GeolakeMap, page_traits
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from geolake_nb.api.table import Table
+    from geolake_nb.core.predicate import Predicate
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["report_page", "write_report"]
+
+# The policy has the browser itself refuse every request: whatever a name in the table says, nothing leaves the page.
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline' data:; \
+style-src 'unsafe-inline'; img-src data: blob:">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ margin: 16px auto; padding: 0 16px; max-width: 1200px; font-family: system-ui, sans-serif; }}
+h1 {{ font-size: 1.4em; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1.1em; margin: 24px 0 8px; }}
+footer {{ margin: 24px 0; font-size: 0.85em; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}
+<footer>Made by geolake_nb {version}. This file asks no host for anything.</footer>
+{script}
+</body>
+</html>
+"""
+
+
+def write_report(
+    table: Table,
+    path: str | os.PathLike[str],
+    *,
+    where: str | Predicate | None = None,
+    column: str | None = None,
+    footers: bool = False,
+    on_progress: Progress | None = None,
+) -> Path:
+    """Write the report, and say where it is."""
+    page = report_page(table, where=where, column=column, footers=footers, on_progress=on_progress)
+    target = Path(path)
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def report_page(
+    table: Table,
+    *,
+    where: str | Predicate | None = None,
+    column: str | None = None,
+    footers: bool = False,
+    on_progress: Progress | None = None,
+) -> str:
+    """The report as HTML; a table without geo columns has no map in it."""
+    shown = _map_of(table, where, column)
+    findings = table.check(footers=footers, on_progress=on_progress)
+    name = table.location.rstrip("/").rpartition("/")[2]
+    title = html.escape(visible(f"{name}: report"))
+
+    def sections() -> Iterator[tuple[str, str]]:
+        yield "Table", render(table) or ""
+        if shown is not None:
+            yield "Map", '<div id="map"></div>'
+        if where is not None:
+            yield "What the filter reads", render(table.explain(where) if shown is None else shown.explanation) or ""
+        looked = "metadata and Parquet footers" if footers else "metadata alone"
+        yield "Findings", f"{tag('p', f'From {looked}.')}{render(findings)}"
+
+    body = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections())
+    script = "" if shown is None else map_script(page_traits(shown), place="map")
+    return _PAGE.format(title=title, body=body, version=html.escape(__version__), script=script)
+
+
+def _map_of(table: Table, where: str | Predicate | None, column: str | None) -> GeolakeMap | None:
+    if column is None and not table.files.geo_columns:
+        return None
+    chosen = column or sorted(table.files.geo_columns)[0]
+    shown = GeolakeMap(table, column=chosen, where=where, height=480)
+    if where is not None and shown.explanation is None:
+        raise GeolakeError(str(shown.verdict.get("text")), where=table.location)
+    return shown

@@ -1,0 +1,117 @@
+"""The report: one file, small, silent on the network, with every name as text and the numbers of Python."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import geolake_nb as gl
+from geolake_nb.cli import main
+from geolake_nb.errors import GeolakeError, PredicateError
+from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.report_page import report_page
+from tests import small_tables
+from tests.jupyter.browser import headless_browser
+from tests.jupyter.mapped_tables import mapped_table, random_boxes
+from tests.jupyter.named_tables import Names, make_named
+from tests.jupyter.test_html import HOSTILE
+
+MOST = 5_000_000
+
+
+@pytest.fixture
+def table(tmp_path):
+    return gl.open(str(small_tables.make_delta(tmp_path / "roads")))
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_a_report_has_the_card_the_map_the_findings_and_the_explanation(table):
+    page = report_page(table, where="id > 99")
+    for value in (table, table.explain("id > 99"), table.check(footers=False)):
+        assert render(value) in page
+    assert [*re.findall("<h2>(.*?)</h2>", page)] == ["Table", "Map", "What the filter reads", "Findings"]
+    assert "renderStatic" in page
+    assert "What the filter reads" not in report_page(table)
+
+
+def test_a_report_can_look_at_the_footers(table):
+    assert render(table.check()) in report_page(table, footers=True)
+
+
+def test_a_table_without_geo_columns_has_a_report_without_a_map(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "plain.parquet")
+    page = report_page(gl.open(str(tmp_path / "plain.parquet")), where="id > 1")
+    assert "renderStatic" not in page
+    assert "What the filter reads" in page
+
+
+def test_a_filter_that_cannot_be_asked_is_an_error(table, tmp_path):
+    with pytest.raises(PredicateError):
+        table.report(tmp_path / "r.html", where="nobody = 1")
+    assert not (tmp_path / "r.html").exists()
+    with pytest.raises(GeolakeError):
+        table.report(tmp_path / "r.html", column="nobody")
+
+
+@pytest.mark.parametrize("text", [text for text in HOSTILE if text and "\ud800" not in text])
+def test_a_hostile_table_has_the_elements_of_a_plain_one(tmp_path, text):
+    elements = []
+    for folder, name in (("plain", "plain"), ("hostile", text)):
+        table = gl.open(str(make_named(tmp_path / folder, Names(name))))
+        page = report_page(table)
+        elements.append(re.findall(r"<(/?[a-zA-Z!?]+)", without_scripts(page)))
+        assert page.count("<script") == 2
+        assert page.count("</script") == 2
+    assert elements[0] == elements[1]
+
+
+def test_a_report_of_a_hundred_thousand_files_is_small_and_asks_no_host():
+    page = report_page(mapped_table(random_boxes(100_000)), where="ST_Intersects(geom, ST_MakeEnvelope(0, 40, 20, 50))")
+    assert len(page.encode()) < MOST
+    assert not re.search(r"(?:src|href)\s*=", without_scripts(page))
+
+
+def test_the_command_writes_the_report(table, tmp_path, capsys):
+    target = tmp_path / "report.html"
+    assert main(["report", table.location, "-o", str(target), "--where", "id > 1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["table", "report", "bytes"]
+    assert told["bytes"] == target.stat().st_size
+    assert "| `report` | `table, report, bytes` |" in (Path(__file__).parents[2] / "README.md").read_text()
+    assert main(["report", table.location, "-o", str(target)]) == 0
+    assert str(target) in capsys.readouterr().out
+    assert main(["report", table.location, "-o", str(target), "--where", "nobody = 1"]) == 3
+
+
+def test_a_report_in_a_browser_that_reaches_no_host(tmp_path):
+    attack = "<img src=x onerror='window.hit=1'>"
+    boxes = random_boxes(300)
+    table = mapped_table(boxes, name=attack + " {}")
+    where = "ST_Intersects(geom, ST_MakeEnvelope(0, 0, 90, 45))"
+    path = table.report(tmp_path / "report.html", where=where)
+    found = table.explain(where)
+    with headless_browser() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        problems: list[str] = []
+        page.on("request", lambda asked: problems.append(asked.url) if asked.url.startswith(("http", "ws")) else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        page.goto(path.as_uri())
+        page.wait_for_function("window.geolakeMap !== undefined")
+        page.wait_for_timeout(300)
+        said = page.locator(".glm-said").inner_text()
+        assert said.startswith(f"{found.read.files} of 300 files read")
+        assert page.locator(".glm-counts").inner_text() == "300 files"
+        page.get_by_role("button", name="Table").first.click()
+        assert attack in page.locator(".glm-rows").inner_text()
+        assert page.evaluate("window.hit") is None
+        assert problems == []
