@@ -126,24 +126,28 @@ def _plain_edits(text: str, changes: Mapping[JsonPath, str | None]) -> list[_Edi
         root = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    if not isinstance(root, dict):
+    if not isinstance(root, dict) or not root:
         return None
     outer = (0, len(text), root)
     inside: dict[str, _Place | None] = {}
+    made: dict[str, list[str]] = {}
     edits: list[_Edit] = []
     for path, value in changes.items():
         if value is None or not 1 <= len(path) <= 2 or not _PLAIN_KEY(path[-1]):
             return None
+        try:
+            orjson.loads(value)
+        except orjson.JSONDecodeError:
+            return None
         place: _Place | None = outer
         if len(path) == 2:
+            if path[0] not in root and _PLAIN_KEY(path[0]):
+                made.setdefault(path[0], []).append(f'"{path[1]}":{value}')
+                continue
             if path[0] not in inside:
                 inside[path[0]] = _plain_member(text, path[0], outer)
             place = inside[path[0]]
         if place is None or not isinstance(place[2], dict) or not place[2]:
-            return None
-        try:
-            orjson.loads(value)
-        except orjson.JSONDecodeError:
             return None
         if path[-1] in place[2]:
             old = _plain_member(text, path[-1], place)
@@ -153,6 +157,10 @@ def _plain_edits(text: str, changes: Mapping[JsonPath, str | None]) -> list[_Edi
         else:
             end = len(text[: text.rindex("}", place[0], place[1])].rstrip())
             edits.append((end, end, f',"{path[-1]}":{value}'))
+    if made:
+        new = "".join(f',"{key}":{{{",".join(members)}}}' for key, members in made.items())
+        end = len(text[: text.rindex("}")].rstrip())
+        edits.append((end, end, new))
     edits.sort()
     apart = all(one[1] < next_[0] for one, next_ in pairwise(edits))
     return edits if apart else None

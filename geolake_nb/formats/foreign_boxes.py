@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from geolake_nb.core.box import Box
 from geolake_nb.core.types import GeographyType
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from geolake_nb.core.types import GeometryType
 
-__all__ = ["MARGIN", "OWN_WRITER", "is_own_writer", "usable_box", "widened"]
+__all__ = ["MARGIN", "OWN_WRITER", "is_own_writer", "usable_box", "widened", "widened_sides"]
 
 OWN_WRITER = "geolake_nb"
 """How `created_by` starts in the footer of a file that this package wrote."""
@@ -82,6 +86,19 @@ def _usable_on_earth(box: Box, types: tuple[int, ...] | None, own: bool) -> tupl
     if ymin == -90.0 or ymax == 90.0:
         xmin, xmax = -180.0, 180.0  # a pole has every longitude
     return Box(xmin, ymin, xmax, ymax, wide.zmin, wide.zmax, wide.mmin, wide.mmax), None
+
+
+def widened_sides(
+    low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The two sides of many boxes on one axis, as `widened` makes them; what is NaN stays so.
+
+    >>> low, high = widened_sides(np.array([10.0, np.nan]), np.array([20.0, np.nan]))
+    >>> float(low[0]) == widened(Box(0, 10, 0, 20)).ymin, float(high[0]), bool(np.isnan(low[1]))
+    (True, 20.000000000020002, True)
+    """
+    margin = MARGIN * np.maximum(np.abs(low), np.abs(high))
+    return np.nextafter(low - margin, -np.inf), np.nextafter(high + margin, np.inf)
 
 
 def _outward(low: float, high: float) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -74,10 +75,8 @@ def box_at(boxes: BoxSides, place: int) -> Box | None:
     >>> box_at(BoxSides({axis: np.array([np.nan]) for axis in AXES}), 0) is None
     True
     """
-    sides = {axis: float(boxes[axis][place]) for axis in AXES}
-    if any(np.isnan(sides[axis]) for axis in AXES[:4]):
-        return None
-    return Box(**{axis: None if np.isnan(side) else side for axis, side in sides.items()})  # type: ignore[arg-type]
+    sides = [None if math.isnan(side) else side for side in (boxes[axis].item(place) for axis in AXES)]
+    return None if None in sides[:4] else Box(*sides)  # type: ignore[arg-type]
 
 
 def holds(outer: Box, inner: Box) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from geolake_nb.core.types import GeometryType
 from geolake_nb.formats.file_table import AXES
 from geolake_nb.formats.footer_boxes import locate, without_column
 from geolake_nb.formats.footer_view import FooterReader
+from geolake_nb.formats.foreign_boxes import widened_sides
 from geolake_nb.planning.box_comparison import BoxSides
 
 if TYPE_CHECKING:
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.core.box import Box
-    from geolake_nb.formats.footer_boxes import GeoEvidence
+    from geolake_nb.formats.footer_boxes import FooterColumn, GeoEvidence
     from geolake_nb.formats.footer_view import FileView
     from geolake_nb.formats.storage import Storage
     from geolake_nb.formats.value_scan import ScanColumn
 
 __all__ = ["FooterBounds", "read_footer_bounds"]
+
+_RANGES = (("xmin", "xmax"), ("ymin", "ymax"), ("zmin", "zmax"), ("mmin", "mmax"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +45,8 @@ class FooterBounds:
     """Where no value has a place."""
     bytes: NDArray[np.int64]
     """The compressed bytes of the column."""
+    foreign: NDArray[np.bool_]
+    """Boxes of other writers that count once they are widened, which is done for all of them at once."""
 
     @classmethod
     def blank(cls, count: int) -> FooterBounds:
@@ -55,7 +61,16 @@ class FooterBounds:
             null_count=np.full(count, -1, np.int64),
             nowhere=np.zeros(count, np.bool_),
             bytes=np.zeros(count, np.int64),
+            foreign=np.zeros(count, np.bool_),
         )
+
+    def widen(self) -> None:
+        """Widen the boxes of other writers."""
+        rows = self.foreign
+        for low, high in _RANGES:
+            self.usable[low][rows], self.usable[high][rows] = widened_sides(
+                self.usable[low][rows], self.usable[high][rows]
+            )
 
 
 def read_footer_bounds(
@@ -74,6 +89,8 @@ def read_footer_bounds(
         view = reader.view(footer, where=f"{storage.location}/{keys[place]}")
         for column in columns:
             _note(found[column.path], place, view, column)
+    for bounds in found.values():
+        bounds.widen()
     return rows, found
 
 
@@ -83,6 +100,8 @@ def _note(bounds: FooterBounds, place: int, view: FileView, column: ScanColumn) 
     if here is None:
         lacks = view.lacks(column.physical, field_id=column.field_id)
         _put(bounds, place, without_column(rows, lacks=lacks), nowhere=lacks)
+        return
+    if _note_plain(bounds, place, here):
         return
     if here.leaf is not None:
         groups = range(view.metadata.num_row_groups)
@@ -95,6 +114,39 @@ def _note(bounds: FooterBounds, place: int, view: FileView, column: ScanColumn) 
     empty = view.own and isinstance(here.type, GeometryType) and bool(stated.types) and stated.problem is None
     blank = stated.box is None and (empty or stated.null_count == rows)
     _put(bounds, place, usable, nowhere=blank)
+
+
+def _note_plain(bounds: FooterBounds, place: int, here: FooterColumn) -> bool:
+    """Note the box of a usual file, several times faster; `False` where a closer look is needed.
+
+    That is a file of one row group, with a flat box of finite sides that run upward, and with a value.
+    """
+    metadata = here.view.metadata
+    if here.leaf is None or here.problem is not None or metadata.num_row_groups != 1:
+        return False
+    chunk = metadata.row_group(0).column(here.leaf)
+    stored = chunk.geo_statistics
+    if stored is None or not isinstance(here.type, GeometryType):
+        return False
+    sides = stored.to_dict()
+    for low, high in _RANGES:
+        least, most = sides[low], sides[high]
+        if least is None and most is None and low in ("zmin", "mmin"):
+            continue
+        if least is None or most is None or not -math.inf < least <= most < math.inf:
+            return False
+    plain = chunk.statistics
+    nulls = plain.null_count if plain is not None and plain.has_null_count else -1
+    if nulls == metadata.num_rows:
+        return False
+    bounds.null_count[place] = nulls
+    bounds.bytes[place] = chunk.total_compressed_size
+    bounds.foreign[place] = not here.view.own
+    for axis in AXES:
+        side = sides[axis]
+        if side is not None:
+            bounds.stated[axis][place] = bounds.usable[axis][place] = side
+    return True
 
 
 def _put(bounds: FooterBounds, place: int, evidence: GeoEvidence, *, nowhere: bool) -> None:

@@ -18,12 +18,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
 VERBS = ("repair", "rewrite")
 
 
-def sweep(spark: SparkSession, folder: Path, *, count: int, seed: int) -> dict[str, dict[str, int]]:
+def sweep(
+    spark: SparkSession, folder: Path, *, count: int, seed: int, verbs: Sequence[str] = VERBS
+) -> dict[str, dict[str, int]]:
     """Kill `count` runs of each verb; how many left the old version, and how many the new one."""
     from tests.spark.point_table import make_points, rows_of
 
@@ -32,7 +36,7 @@ def sweep(spark: SparkSession, folder: Path, *, count: int, seed: int) -> dict[s
     expected = rows_of(spark, str(source))
     draw = random.Random(seed)
     told: dict[str, dict[str, int]] = {}
-    for verb in VERBS:
+    for verb in verbs:
         seconds = _run(verb, _copy(source, folder / f"{verb}-whole"), folder, kill_after=None)
         told[verb] = {"old": 0, "new": 0}
         for number in range(count):
@@ -105,6 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50, help="kills of each verb")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--verb", action="append", choices=VERBS, help="only this verb; may be repeated")
     parser.add_argument("--victim", nargs=3, metavar=("VERB", "TABLE", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.victim:
@@ -114,7 +119,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as name:
         spark = delta_session("local[2]", Path(name))
-        told = sweep(spark, Path(name), count=options.count, seed=options.seed)
+        told = sweep(spark, Path(name), count=options.count, seed=options.seed, verbs=options.verb or VERBS)
         for verb, counts in told.items():
             print(
                 f"{verb}: {sum(counts.values())} kills, {counts['old']} at the old version, {counts['new']} at the new"
