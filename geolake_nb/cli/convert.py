@@ -12,7 +12,10 @@ from geolake_nb.errors import GeolakeError
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_arguments", "run"]
+    from geolake_nb.api import Table
+    from geolake_nb.api.plan import Plan
+
+__all__ = ["add_arguments", "convert_plan", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_layout_options(parser)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print the plan, or run it."""
-    if options.target is None:
-        raise GeolakeError("there is no place for the new table", remedy="write geolake convert TABLE TARGET")
-    plan = open_table(options).plan_convert(
+def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
+    """The plan that the options ask for, in a shell or in a cell."""
+    return table.plan_convert(
         options.target,
         columns=geo_types(options.column),
         partition_by=options.partition_by,
@@ -45,4 +46,10 @@ def run(options: argparse.Namespace) -> int:
         row_group_rows=options.row_group_rows,
         storage_options=storage_options(options.storage_option),
     )
-    return run_plan(plan, options)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan, or run it."""
+    if options.target is None:
+        raise GeolakeError("there is no place for the new table", remedy="write geolake convert TABLE TARGET")
+    return run_plan(convert_plan(open_table(options), options), options)

@@ -10,7 +10,10 @@ from geolake_nb.cli.table_options import open_table, print_json, progress
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_arguments", "add_layout_options", "run"]
+    from geolake_nb.api import Table
+    from geolake_nb.api.plan import Plan
+
+__all__ = ["add_arguments", "add_layout_options", "rewrite_plan", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,15 +40,20 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row-group-rows", type=int, metavar="N", help="rows of a row group")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Print the plan or its preview, or run it."""
-    plan = open_table(options).plan_rewrite(
+def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
+    """The plan that the options ask for, in a shell or in a cell."""
+    return table.plan_rewrite(
         cluster_by=options.cluster,
         curve=options.curve,
         target_file_size=options.file_size,
         row_group_rows=options.row_group_rows,
         where=options.where,
     )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the plan or its preview, or run it."""
+    plan = rewrite_plan(open_table(options), options)
     if not options.preview:
         return run_plan(plan, options)
     with progress("files") as tell:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.cli.collations import collation_changes
+from geolake_nb.cli.convert import convert_plan
 from geolake_nb.cli.explain import window
 from geolake_nb.cli.plan_options import geo_types
-from geolake_nb.cli.table_options import storage_options
+from geolake_nb.cli.rewrite import rewrite_plan
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.progress import shown_progress
 
@@ -67,13 +68,7 @@ def _repair(table: Table, options: Options) -> Any:
 
 
 def _rewrite(table: Table, options: Options) -> Any:
-    plan = table.plan_rewrite(
-        cluster_by=options.cluster,
-        curve=options.curve,
-        target_file_size=options.file_size,
-        row_group_rows=options.row_group_rows,
-        where=options.where,
-    )
+    plan = rewrite_plan(table, options)
     if not options.preview:
         return _planned(plan, options)
     with shown_progress("files") as tell:
@@ -99,16 +94,7 @@ def _collations(table: Table, options: Options) -> Any:
 def _convert(table: Table, options: Options) -> Any:
     if options.target is None:
         raise GeolakeError("there is no place for the new table", remedy="write %geolake convert TABLE TARGET")
-    plan = table.plan_convert(
-        options.target,
-        columns=geo_types(options.column),
-        partition_by=options.partition_by,
-        cluster_by=options.cluster,
-        target_file_size=options.file_size,
-        row_group_rows=options.row_group_rows,
-        storage_options=storage_options(options.storage_option),
-    )
-    return _planned(plan, options)
+    return _planned(convert_plan(table, options), options)
 
 
 def _undo(table: Table, options: Options) -> Any:
