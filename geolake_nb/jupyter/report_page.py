@@ -51,6 +51,11 @@ footer {{ margin: 24px 0; font-size: 0.85em; }}
 """
 
 
+_NO_MAP = tag(
+    "p", "There is no map: no column has a geo type. Bytes or text that hold geometries can be converted to one."
+)
+
+
 def write_report(
     table: Table,
     path: str | os.PathLike[str],
@@ -75,7 +80,7 @@ def report_page(
     footers: bool = False,
     on_progress: Progress | None = None,
 ) -> str:
-    """The report as HTML; a table without geo columns has no map in it."""
+    """The report as HTML; a table without geo columns has the reason in place of the map."""
     shown = _map_of(table, where, column)
     findings = table.check(footers=footers, on_progress=on_progress)
     name = table.location.rstrip("/").rpartition("/")[2]
@@ -83,8 +88,7 @@ def report_page(
 
     def sections() -> Iterator[tuple[str, str]]:
         yield "Table", render(table) or ""
-        if shown is not None:
-            yield "Map", '<div id="map"></div>'
+        yield "Map", _NO_MAP if shown is None else '<div id="map"></div>'
         if where is not None:
             yield "What the filter reads", render(table.explain(where) if shown is None else shown.explanation) or ""
         looked = "metadata and Parquet footers" if footers else "metadata alone"
