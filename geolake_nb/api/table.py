@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.api.table_plans import TablePlans
+from geolake_nb.api.table_views import TableViews
 from geolake_nb.core.message_text import printable
 from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType
-from geolake_nb.errors import GeolakeError, RefusedError
+from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.snapshot import History, TableFormat
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
-    import folium
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -23,15 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from geolake_nb.api.opening import Source
-    from geolake_nb.api.plan import Plan
     from geolake_nb.core.box import Box
     from geolake_nb.core.predicate import Predicate
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.file_table import FileTable
     from geolake_nb.formats.snapshot import Protocol, Snapshot
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.jupyter.map_view import GeolakeMap
-    from geolake_nb.planning.change import Change
     from geolake_nb.planning.diff import Diff
     from geolake_nb.planning.explanation import Explanation
     from geolake_nb.planning.finding import Findings
@@ -42,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table(Shown):
+class Table(TablePlans, TableViews, Shown):
     """A table at one version, read from its metadata; what reads data files says so."""
 
     def __init__(self, snapshot: Snapshot, source: Source) -> None:
@@ -98,6 +93,11 @@ class Table(Shown):
             return Table(self._source.snapshot(version=version), self._source)
         return Table(self._source.snapshot(snapshot_id=version), self._source)
 
+    def newest(self) -> Table:
+        """The same table as it is now."""
+        found = self.history(newest=1)
+        return self if not found or found[0].version == self.version else self.at(found[0].version)
+
     def diff(self, old: int, new: int | None = None) -> Diff:
         """What changed between two versions; `new` is this one where it is not given."""
         from geolake_nb.planning.diff import diff
@@ -118,17 +118,12 @@ class Table(Shown):
 
     def geometries(self, path: str, *, column: str | None = None, limit: int = 1000) -> NDArray[np.object_]:
         """At most so many geometries of one data file, as shapely's, in the CRS of the column: reads that column."""
-        import pyarrow.compute as pc
-
         from geolake_nb.formats.data_files import sample_shapes
         from geolake_nb.planning.mapped_column import mapped_column
 
-        position = pc.index(self.files.table["path"], path).as_py()
-        if position < 0:
-            raise GeolakeError(
-                f"no file {printable(path, 200)!r}", where=self.location, remedy="t.files has their paths"
-            )
-        return sample_shapes(self._storage, self.snapshot, position, mapped_column(self.snapshot, column), limit)
+        return sample_shapes(
+            self._storage, self.snapshot, self._position(path), mapped_column(self.snapshot, column), limit
+        )
 
     def added_versions(self) -> pa.Array | None:
         """The version that added each file: reads the commits of a Delta table; `None` for other formats."""
@@ -145,6 +140,16 @@ class Table(Shown):
         if not self._has(RasterType):
             raise GeolakeError("the table has no raster column", where=self.location, remedy="rasters are Havasu's")
         return raster_rows(self._storage, self.snapshot, on_progress=on_progress)
+
+    def raster_bands(self, path: str, *, column: str | None = None) -> pa.Table:
+        """The bands of the rasters in one data file: what a cell holds, and where the cells are; none is read."""
+        from geolake_nb.formats.raster_bands import raster_bands
+        from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
+
+        name = mapped_column(self.snapshot, column)
+        if not isinstance(geo_type_of(self.snapshot, name), RasterType):
+            raise GeolakeError(f"{printable(name, 100)} is no raster column", where=self.location)
+        return raster_bands(self._storage, self.snapshot, self._position(path), name)
 
     def explain(
         self,
@@ -175,6 +180,8 @@ class Table(Shown):
         from geolake_nb.formats import data_files
         from geolake_nb.planning.check import check
 
+        if deep is not False and deep < 1:
+            raise GeolakeError(f"deep is {deep}", remedy="give True for all files, or how many to read")
         evidence: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
             read = data_files.read_footers(self._storage, self.snapshot, on_progress=on_progress)
@@ -190,177 +197,12 @@ class Table(Shown):
             evidence["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
         return check(self.snapshot, **evidence)
 
-    def map(
-        self,
-        *,
-        column: str | None = None,
-        color: str = "rows",
-        where: str | Predicate | None = None,
-        versions: bool = False,
-        height: int = 420,
-    ) -> GeolakeMap:
-        """The files on a map that needs no network: draw a window, and see what a query reads.
-
-        `color` is one of `age, bytes, overlap, partition, rows, version`; `versions` adds a slider over them.
-        """
-        from geolake_nb.jupyter.map_view import GeolakeMap
-
-        return GeolakeMap(self, column=column, color=color, where=where, versions=versions, height=height)
-
-    def to_folium(self, *, column: str | None = None) -> folium.Map:
-        """The boxes as a folium map that works offline; for at most 10,000 files."""
-        from geolake_nb.jupyter.to_folium import to_folium
-
-        return to_folium(self.snapshot, column)
-
-    def to_geojson(self, path: str | os.PathLike[str] | None = None, *, column: str | None = None) -> Any:
-        """The boxes as GeoJSON: an object, or a file where a path is given."""
-        from geolake_nb.jupyter.export import to_geojson
-
-        return to_geojson(self.snapshot, path, column)
-
-    def to_geoparquet(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
-        """The boxes as a GeoParquet 1.1 file."""
-        from geolake_nb.jupyter.export import to_geoparquet
-
-        return to_geoparquet(self.snapshot, path, column)
-
-    def export(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
-        """A file to share, whose ending tells what it is: .html (a map), .geojson, .json, .geoparquet or .parquet."""
-        from geolake_nb.jupyter.export import export
-
-        return export(self, path, column)
-
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        where: str | Predicate | None = None,
-        column: str | None = None,
-        footers: bool = False,
-        on_progress: Progress | None = None,
-    ) -> Path:
-        """One HTML file that needs no network: the card, the map, what is wrong, and what a filter reads.
-
-        With `footers` the findings stand on the Parquet footers too, as those of `check` do.
-        """
-        from geolake_nb.jupyter.report_page import write_report
-
-        return write_report(self, path, where=where, column=column, footers=footers, on_progress=on_progress)
-
-    def plan_repair(
-        self, *, columns: Sequence[str] | None = None, verify: bool = False, on_progress: Progress | None = None
-    ) -> Plan:
-        """Bounds that are missing or wrong, from the cheapest sound source for each file.
-
-        The Parquet footers are read now, in parallel; where they do not tell, `apply` has Spark read the values.
-        With `verify` every value is read, so that bounds are mended too which only the data shows to be wrong.
-        """
-        from geolake_nb.planning.repair import plan_repair
-
-        self._require(TableFormat.DELTA, "repair")
-        change = plan_repair(self._storage, self.snapshot, columns=columns, verify=verify, on_progress=on_progress)
-        return self._plan(change)
-
-    def plan_rewrite(
-        self,
-        *,
-        cluster_by: str | Sequence[str] = (),
-        curve: str = "hilbert",
-        target_file_size: int | str = "128MB",
-        row_group_rows: int | None = None,
-        where: str | None = None,
-    ) -> Plan:
-        """The same rows in new files: near each other by these geo and plain columns, or just of a better size.
-
-        `where` chooses partitions; the files of others stay.
-        """
-        from geolake_nb.planning.rewrite import plan_rewrite
-
-        self._require(TableFormat.DELTA, "rewrite")
-        change = plan_rewrite(
-            self._storage,
-            self.snapshot,
-            cluster_by=[cluster_by] if isinstance(cluster_by, str) else list(cluster_by),
-            curve=curve,
-            target_file_size=target_file_size,
-            row_group_rows=row_group_rows,
-            where=where,
-        )
-        return self._plan(change)
-
-    def plan_enable(self, columns: Mapping[str, GeometryType | GeographyType]) -> Plan:
-        """Columns of WKB, EWKB or WKT become geometries or geographies; without columns, only the feature."""
-        from geolake_nb.planning.enable import plan_enable
-
-        self._require(TableFormat.DELTA, "enable")
-        return self._plan(plan_enable(self._storage, self.snapshot, columns))
-
-    def plan_convert(
-        self,
-        target: str,
-        *,
-        columns: Mapping[str, GeometryType | GeographyType] | None = None,
-        partition_by: Sequence[str] = (),
-        cluster_by: str | Sequence[str] = (),
-        target_file_size: int | str = "128MB",
-        row_group_rows: int | None = None,
-        storage_options: Mapping[str, str] | None = None,
-    ) -> Plan:
-        """A new Delta table with the rows of these Parquet files; this one stays as it is."""
-        from geolake_nb.api.writing import plan_convert
-
-        self._require(TableFormat.PARQUET, "convert")
-        return plan_convert(
-            self.snapshot,
-            target,
-            columns=columns,
-            partition_by=partition_by,
-            cluster_by=[cluster_by] if isinstance(cluster_by, str) else list(cluster_by),
-            target_file_size=target_file_size,
-            row_group_rows=row_group_rows,
-            storage_options=storage_options,
-        )
-
     @property
     def collations(self) -> TableCollations:
         """The collations of the strings, for which versions there are statistics, and which files lack them."""
         from geolake_nb.planning.table_collations import table_collations
 
         return table_collations(self.snapshot)
-
-    def plan_collations(
-        self, changes: Mapping[str, str | None] | None = None, *, refresh: bool = False, upgrade: bool = False
-    ) -> Plan:
-        """Set, change or (`None`) drop the collation of strings; Spark computes the statistics when it is applied.
-
-        `refresh` computes them for files that lack them; `upgrade` does so for Spark's version of the collation and
-        drops those of older ones.
-        """
-        from geolake_nb.planning.collate import plan_collations
-
-        self._require(TableFormat.DELTA, "collations")
-        change = plan_collations(self._storage, self.snapshot, changes or {}, refresh=refresh, upgrade=upgrade)
-        return self._plan(change)
-
-    def plan_undo(self, version: int | None = None) -> Plan:
-        """Take back the change that made that version, or the newest change of this toolkit."""
-        from geolake_nb.planning.undo import plan_undo
-
-        self._require(TableFormat.DELTA, "undo")
-        return self._plan(plan_undo(self._storage, self.snapshot, version))
-
-    def _plan(self, change: Change) -> Plan:
-        from geolake_nb.api.plan import Plan
-
-        return Plan(change, self._source)
-
-    def _require(self, wanted: TableFormat, verb: str) -> None:
-        if self.snapshot.format is not wanted:
-            raise RefusedError(
-                f"{verb} works on {wanted.value} tables, and this one is {self.snapshot.format.value}",
-                where=self.location,
-            )
 
     def _row_groups(self, footers: Sequence[pq.FileMetaData]) -> pa.Table:
         from geolake_nb.formats.data_files import data_keys
@@ -379,12 +221,16 @@ class Table(Shown):
         table = row_groups(self._storage, keys, self.schema, on_progress=on_progress)
         return _with_stored_paths(table, keys, self.files.table["path"].take(list(files)))
 
-    @property
-    def _storage(self) -> Storage:
-        if self.snapshot.format is TableFormat.PARQUET:
-            storage: Storage = self.snapshot.details.storage
-            return storage
-        return self._source.storage
+    def _position(self, path: str) -> int:
+        """The row of a data file in the file table."""
+        import pyarrow.compute as pc
+
+        position: int = pc.index(self.files.table["path"], path).as_py()
+        if position < 0:
+            raise GeolakeError(
+                f"no file {printable(path, 200)!r}", where=self.location, remedy="t.files has their paths"
+            )
+        return position
 
     def _has(self, *kinds: type) -> bool:
         return any(isinstance(field.type, kinds) for _, field in self.schema.geo_columns())

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["collation_names"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["collation_names", "found_names"]
 
 # Spark, ICU-collations-map: the locales of its ICU collations; the same on every machine.
 _LOCALES = """
@@ -28,3 +33,18 @@ def collation_names() -> list[str]:
         "spark.UTF8_LCASE",
         *(f"icu.{name}{end}" for name in ("UNICODE", *_LOCALES.split()) for end in _SENSITIVITIES),
     ]
+
+
+def found_names(names: Iterable[str], text: str) -> list[str]:
+    """The names that have all words of a text, those first in which a part begins with the first word.
+
+    >>> found_names(collation_names(), "de ci")[:2], found_names(["icu.de"], "fr")
+    (['icu.de_CI', 'icu.de_CI_AI'], [])
+    >>> found_names(collation_names(), "de_ci")[-1]
+    'icu.UNICODE_CI_AI'
+    """
+    words = text.casefold().split()
+    found = [name for name in names if all(word in name.casefold() for word in words)]
+    if not words:
+        return found
+    return sorted(found, key=lambda name: f"_{words[0]}" not in f"_{name.casefold().replace('.', '_')}")

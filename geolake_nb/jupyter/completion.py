@@ -11,6 +11,7 @@ from geolake_nb.core.types import GeographyType, GeometryType, StringType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.collation_names import collation_names
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
+from geolake_nb.reference import topics
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +86,7 @@ def _in_line(line: str, names: Mapping[str, Any]) -> tuple[str, list[str]]:
         return word, _starting(word, SUBCOMMANDS)
     name, rest = words[0], words[1:]
     if name == "help":
-        return word, _starting(word, SUBCOMMANDS)
+        return word, _starting(word, [*SUBCOMMANDS, *topics()])
     if name not in SUBCOMMANDS:
         return "", []
     parser = parser_of(name)
@@ -93,7 +94,7 @@ def _in_line(line: str, names: Mapping[str, Any]) -> tuple[str, list[str]]:
     if word.startswith("-"):
         if equals:
             return _value(parser, flag, value, _named(rest, names))
-        return word, _starting(word, (one for one in _flags(parser) if one not in rest))
+        return word, _starting(word, (one for one in _flags(parser) if one.startswith("--") and one not in rest))
     asked = _flags(parser).get(rest[-1]) if rest else None
     if asked is not None and asked.nargs is None and asked.type is None:
         return _value(parser, rest[-1], word, _named(rest, names))
@@ -131,6 +132,8 @@ def _value(parser: argparse.ArgumentParser, flag: str, word: str, table: Table |
         return "", []
     if known.choices is not None:
         return word, _starting(word, map(str, known.choices))
+    if known.dest == "output":
+        return word, _paths(word)
     if flag == "--color":
         return word, _starting(word, ["bytes", "overlap", "rows"])
     if flag in ("--cluster", "--partition-by", "--where"):
@@ -170,7 +173,7 @@ def _cut(line: str) -> tuple[list[str], str]:
 
 
 def _flags(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
-    return {flag: action for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
+    return {flag: action for action in parser._actions for flag in action.option_strings}
 
 
 def _positionals(parser: argparse.ArgumentParser, words: list[str]) -> int:

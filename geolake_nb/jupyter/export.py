@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.map_layers import place_boxes
+from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def export(table: Table, path: Target, column: str | None = None) -> Path:
     """Write what the ending of the path stands for."""
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
-        what = f"no export for the ending {suffix or 'that is not there'!r}"
+        what = f"no export has the ending {suffix!r}" if suffix else "the path has no ending that tells the format"
         raise GeolakeError(what, where=os.fspath(path), remedy=f"use one of: {', '.join(sorted(_WRITERS))}")
     return _WRITERS[suffix](table, path, column)
 
@@ -52,8 +53,8 @@ def to_geojson(snapshot: Snapshot, path: Target | None = None, column: str | Non
     collection = feature_collection(snapshot, column)
     if path is None:
         return collection
-    target = Path(path)
-    target.write_text(json.dumps(collection, ensure_ascii=False, allow_nan=False), encoding="utf-8")
+    with written_file(path) as target:
+        target.write_text(json.dumps(collection, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return target
 
 
@@ -100,8 +101,9 @@ def to_geoparquet(snapshot: Snapshot, path: Target, column: str | None = None) -
         geometry_types=kinds, bbox=whole, covering=Covering(*(("bbox", side) for side in fields))
     )  # fmt: skip
     metadata = {"geo": to_geo_metadata(GeoMetadata("geometry", {"geometry": about}))}
-    pq.write_table(table.replace_schema_metadata(metadata), os.fspath(path), compression="zstd")
-    return Path(path)
+    with written_file(path) as target:
+        pq.write_table(table.replace_schema_metadata(metadata), target, compression="zstd")
+    return target
 
 
 def file_facts(snapshot: Snapshot, column: str, placed: PlacedBoxes) -> pa.Table:
@@ -173,8 +175,8 @@ def _html(table: Table, path: Target, column: str | None) -> Path:
 
 
 def _geojson(table: Table, path: Target, column: str | None) -> Path:
-    to_geojson(table.snapshot, path, column)
-    return Path(path)
+    written: Path = to_geojson(table.snapshot, path, column)  # type: ignore[assignment]
+    return written
 
 
 def _geoparquet(table: Table, path: Target, column: str | None) -> Path:

@@ -40,6 +40,8 @@ def _rasters(table: Table, options: Options) -> Any:
     from geolake_nb.jupyter.shown_rows import ShownRows
 
     with shown_progress("files") as tell:
+        if options.browse:
+            return table.browse_rasters(on_progress=tell)
         return ShownRows("rasters", table.rasters(on_progress=tell))
 
 
@@ -49,6 +51,13 @@ def _map(table: Table, options: Options) -> Any:
 
 def _export(table: Table, options: Options) -> Any:
     return table.export(options.path, column=options.column)
+
+
+def _report(table: Table, options: Options) -> Any:
+    with shown_progress("files") as tell:
+        return table.report(
+            options.output, where=options.where, column=options.column, footers=options.footers, on_progress=tell
+        )
 
 
 def _explain(table: Table, options: Options) -> Any:
@@ -68,6 +77,8 @@ def _repair(table: Table, options: Options) -> Any:
 
 
 def _rewrite(table: Table, options: Options) -> Any:
+    if options.edit:
+        return _rewrite_dialog(table, options)
     plan = rewrite_plan(table, options)
     if not options.preview:
         return _planned(plan, options)
@@ -82,7 +93,35 @@ def _enable(table: Table, options: Options) -> Any:
     return _planned(table.plan_enable(geo_types(words)), options)
 
 
+def _rewrite_dialog(table: Table, options: Options) -> Any:
+    from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
+    from geolake_nb.jupyter.rewrite_draft import RewriteDraft
+
+    _refuse_apply(options)
+    asked = RewriteDraft(
+        tuple(options.cluster), options.curve, options.file_size, options.row_group_rows, options.where
+    )
+    # Without a word about the layout the dialog begins with what is most often meant.
+    return table.edit_rewrite() if asked == RewriteDraft() else RewriteDialog(table, draft=asked)
+
+
+def _collation_editor(table: Table, options: Options) -> Any:
+    from geolake_nb.jupyter.collation_editor import CollationEditor
+
+    _refuse_apply(options)
+    editor = CollationEditor(table, changes=collation_changes(options.changes))
+    editor.refresh.value, editor.upgrade.value = options.refresh, options.upgrade
+    return editor
+
+
+def _refuse_apply(options: Options) -> None:
+    if options.apply:
+        raise GeolakeError("--edit opens an editor, and --apply commits at once", remedy="leave one of them out")
+
+
 def _collations(table: Table, options: Options) -> Any:
+    if options.edit:
+        return _collation_editor(table, options)
     if options.changes or options.refresh or options.upgrade:
         changes = collation_changes(options.changes)
         return _planned(table.plan_collations(changes, refresh=options.refresh, upgrade=options.upgrade), options)
@@ -134,5 +173,6 @@ _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
     "collations": _collations,
     "convert": _convert,
     "export": _export,
+    "report": _report,
     "undo": _undo,
 }

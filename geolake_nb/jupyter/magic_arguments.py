@@ -16,10 +16,12 @@ from geolake_nb.cli import (
     enable,
     explain,
     files,
+    help_topic,
     history,
     open_table,
     rasters,
     repair,
+    report,
     rewrite,
     row_groups,
     schema,
@@ -47,10 +49,17 @@ class Subcommand:
     example: str
 
 
-def _of_shell(name: str, module: Any, example: str) -> Subcommand:
+def _of_shell(name: str, module: Any, example: str, *, opens: tuple[str, str] | None = None) -> Subcommand:
+    """The subcommand of a shell command; `opens` is a flag that only a cell has, and what it opens."""
     # What it does with the exit code of a shell is nothing to a cell.
-    summary = (module.__doc__ or "").splitlines()[0].partition("; exits")[0]
-    return Subcommand(name, summary, module.add_arguments, example)
+    summary = (module.__doc__ or "").splitlines()[0].partition("; exits")[0].rstrip(".") + "."
+
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        module.add_arguments(parser)
+        if opens is not None:
+            parser.add_argument(opens[0], action="store_true", help=opens[1])
+
+    return Subcommand(name, summary, add_arguments, example)
 
 
 def _add_map(parser: argparse.ArgumentParser) -> None:
@@ -68,10 +77,6 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--column", metavar="COLUMN", help="the geo column, where there are several")
 
 
-def _add_help(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("subject", nargs="?", metavar="SUBCOMMAND", help="what to explain; all of them by default")
-
-
 SUBCOMMANDS = {
     one.name: one
     for one in (
@@ -83,20 +88,30 @@ SUBCOMMANDS = {
         _of_shell("schema", schema, "%geolake schema t"),
         _of_shell("files", files, "files = %geolake files t"),
         _of_shell("row-groups", row_groups, "%geolake row-groups t"),
-        _of_shell("rasters", rasters, "%geolake rasters t"),
+        _of_shell(
+            "rasters", rasters, "%geolake rasters t --browse",
+            opens=("--browse", "open a browser: bands, pixel types, no-data, a map of the outlines"),
+        ),
         Subcommand("map", "Where every file lies; the map needs no network.", _add_map, "%geolake map t --color rows"),
         _of_shell("explain", explain, "x = %geolake explain t --where \"ST_Intersects(geom, 'POINT(1 2)')\""),
         _of_shell("check", check, "%geolake check t --deep 10"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),
         _of_shell("repair", repair, "%geolake repair t --apply"),
-        _of_shell("rewrite", rewrite, "%geolake rewrite t --cluster geom --preview"),
+        _of_shell(
+            "rewrite", rewrite, "%geolake rewrite t --cluster geom --preview",
+            opens=("--edit", "open a dialog: columns, sizes, maps before and after, the plan"),
+        ),
         _of_shell("enable", enable, '%geolake enable t "geom=geometry(OGC:CRS84)"'),
-        _of_shell("collations", collations, "%geolake collations t name=icu.de_CI"),
+        _of_shell(
+            "collations", collations, "%geolake collations t name=icu.de_CI",
+            opens=("--edit", "open an editor: strings, search, diff of the schema, the plan"),
+        ),
         _of_shell("convert", convert, "%geolake convert /data/parquet /data/delta --cluster geom"),
         Subcommand("export", "A file to share: a map, or boxes of files.", _add_export, "%geolake export t map.html"),
+        _of_shell("report", report, "%geolake report t -o report.html"),
         _of_shell("undo", undo, "%geolake undo t --apply"),
-        Subcommand("help", "How a subcommand is used.", _add_help, "%geolake help explain"),
+        _of_shell("help", help_topic, "%geolake help bounds.missing"),
     )
 }  # fmt: skip
 """All of them, in the order in which a newcomer needs them."""
@@ -154,8 +169,13 @@ def overview() -> str:
     head = (
         "usage: %geolake SUBCOMMAND TABLE [options]\n\nTABLE is a variable that holds a table, a path, a URL or a name."
     )
-    tail = "examples:\n  t = %geolake open /data/roads\n  %geolake check t\n  %geolake help explain"
-    return "\n".join([head, "", *lines, "", tail])
+    tail = [
+        "t = %geolake open /data/roads",
+        "%geolake check t",
+        "%geolake help explain",
+        "%geolake help bounds.missing",
+    ]
+    return "\n".join([head, "", *lines, "", "examples:", *(f"  {line}" for line in tail)])
 
 
 class _Parser(argparse.ArgumentParser):
@@ -172,4 +192,6 @@ class _Parser(argparse.ArgumentParser):
         flags = [flag for action in self._actions for flag in action.option_strings if flag.startswith("--")]
         near = difflib.get_close_matches(message.rpartition(": ")[2].split(" ")[0], flags, n=1)
         hint = f"did you mean {near[0]}? " if near and "unrecognized" in message else ""
+        if _SHELL_ONLY & set(message.split()):
+            hint = "leave out what is for a shell, a cell holds the value itself; "
         raise GeolakeError(message, remedy=f"{hint}%geolake help {name} shows how it is used")

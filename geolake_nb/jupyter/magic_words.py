@@ -11,7 +11,8 @@ from geolake_nb.errors import GeolakeError
 __all__ = ["Quoted", "quoted_word", "split_words"]
 
 _NUMBERS = re.compile(r"-[\d.][\d.,eE+-]*")
-_PLAIN = re.compile(r"[^\s'\"]+")
+# At the end of a line IPython reads a question mark, a semicolon and a backslash for itself.
+_PLAIN = re.compile(r"[^\s'\"?;\\]+")
 _FLAG = re.compile(r"--[a-z-]+")
 
 

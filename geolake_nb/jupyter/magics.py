@@ -10,7 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.magic_answers import answer
-from geolake_nb.jupyter.magic_arguments import overview, parser_of, subcommand
+from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, overview, parser_of, subcommand
 from geolake_nb.jupyter.magic_words import Quoted, split_words
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class GeolakeMagics(Magics):
         return {} if self.shell is None else self.shell.user_ns
 
     def _run(self, words: list[str], cell: str | None) -> Any:
+        if words[:1] == [_DEBUG]:
+            words = [*words[1:], _DEBUG]
         if not words or words == [_DEBUG] or words[0] in ("-h", "--help"):
             return _print(overview())
         name, rest = words[0], words[1:]
@@ -66,8 +68,7 @@ class GeolakeMagics(Magics):
         if "--help" in rest or "-h" in rest:
             return _print(parser.format_help())
         if name == "help":
-            subject = parser.parse_args(rest).subject
-            return _print(overview() if subject is None else parser_of(subcommand(subject).name).format_help())
+            return _print(_help(parser.parse_args(rest).topic))
         if cell is not None:
             rest.append(_body(name, parser, cell))
         options = parser.parse_args(rest)
@@ -88,6 +89,14 @@ def split_or_none(line: str) -> list[str] | None:
         return split_words(line)
     except GeolakeError:
         return None
+
+
+def _help(topic: str | None) -> str:
+    from geolake_nb.reference import section
+
+    if topic is None:
+        return overview()
+    return parser_of(topic).format_help() if topic in SUBCOMMANDS else section(topic, besides=SUBCOMMANDS)
 
 
 def _body(name: str, parser: argparse.ArgumentParser, cell: str) -> str:
@@ -128,8 +137,7 @@ def _at(table: Table, name: str, options: argparse.Namespace) -> Table:
     version = options.version if options.version is not None else options.snapshot_id
     if version is None and hasattr(options, "apply"):
         # A change is made to the table as it is now, whenever the variable was filled.
-        newest = table.history(newest=1)
-        version = newest[0].version if newest else None
+        return table.newest()
     return table if version is None or version == table.version else table.at(version)
 
 

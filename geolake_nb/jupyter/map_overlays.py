@@ -9,10 +9,16 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.box import Box, union_all
 from geolake_nb.core.box_column import BoxColumn
+from geolake_nb.core.crs import CRS84
+from geolake_nb.core.message_text import printable
+from geolake_nb.core.predicate_binding import BoundSpatial, bind
+from geolake_nb.core.query_window import WhyNoWindow, query_window
+from geolake_nb.core.schema import join_path
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import CrsError, GeolakeError
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_widget import pack_parts, pack_rings
+from geolake_nb.planning.file_pruning import leaves
 from geolake_nb.planning.mapped_column import geo_type_of
 
 if TYPE_CHECKING:
@@ -21,11 +27,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.api.table import Table
+    from geolake_nb.core.predicate import Predicate
+    from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.jupyter.map_layers import PlacedBoxes
 
-__all__ = ["geometry_overlays", "placed_rings", "raster_layers", "row_group_overlay"]
+__all__ = ["FILTER", "filter_overlays", "geometry_overlays", "placed_rings", "raster_layers", "row_group_overlay"]
 
+FILTER = "filter"
+"""How the names of the layers of a filter begin."""
 _Layer = tuple[dict[str, Any], bytes]
+_PARTS_OF_A_SIDE = 32
 
 
 def row_group_overlay(table: Table, column: str, files: Sequence[int]) -> _Layer:
@@ -72,24 +83,34 @@ def geometry_overlays(table: Table, column: str, path: str, limit: int) -> list[
         raise GeolakeError(f"limit is {limit}", remedy="use 1 or more")
     shapes = shapely.force_2d(table.geometries(path, column=column, limit=limit))
     shapes = _to_degrees(shapes, type_.crs)
-    parts = shapely.get_parts(shapes)
-    while len(parts) and (shapely.get_type_id(parts) > 3).any():
-        parts = shapely.get_parts(parts)
-    kinds = shapely.get_type_id(parts)
-    found = {
-        "points": [shapely.get_coordinates(one) for one in parts[kinds == 0]],
-        "lines": [shapely.get_coordinates(one) for one in parts[np.isin(kinds, (1, 2))]],
-        "rings": [shapely.get_coordinates(one) for one in shapely.get_rings(parts[kinds == 3])],
-    }
-    name = f"{len(shapes):,} geometries of {path.rpartition('/')[2]}"
-    layers = [
-        (_layer(f"{name}, {kind}", kind), pack_parts(_unrolled(one) for one in held))
-        for kind, held in found.items()
-        if held
-    ]
+    layers = _shape_layers(f"{len(shapes):,} geometries of {printable(path.rpartition('/')[2], 200)}", shapes)
     if not layers:
         raise GeolakeError("the file has no geometry that could be drawn", where=path)
     return layers
+
+
+def filter_overlays(snapshot: Snapshot, column: str, asked: Predicate) -> list[_Layer]:
+    """The shapes that a filter asks for in this column, where they have a place on the map."""
+    import shapely
+
+    found: list[_Layer] = []
+    for leaf in leaves(bind(asked, snapshot.schema)):
+        if not isinstance(leaf, BoundSpatial) or join_path(leaf.column) != column:
+            continue
+        if isinstance(query_window(leaf), WhyNoWindow):
+            continue  # the explanation says why its place is not known
+        shapes = shapely.force_2d(np.array([shapely.from_wkb(leaf.geometry)], object))
+        west, south, east, north = shapely.total_bounds(shapes).tolist()
+        if not (leaf.crs.is_unknown or leaf.crs.same_as(CRS84)) and max(east - west, north - south) > 0:
+            # A side that is straight in its own CRS bends on the map.
+            shapes = shapely.segmentize(shapes, max(east - west, north - south) / _PARTS_OF_A_SIDE)
+        try:
+            placed = _to_degrees(shapes, leaf.crs)
+        except GeolakeError:
+            continue  # the boxes of the column have no place either
+        number = f" {len(found) + 1}" if found else ""
+        found += _shape_layers(f"{FILTER}{number}: {leaf.op.sql}", placed)
+    return found
 
 
 def raster_layers(
@@ -119,6 +140,26 @@ def raster_layers(
             boxes[item] = whole.xmin, whole.ymin, whole.xmax, whole.ymax
     overlay = _layer(f"stored bounds ({int(placed.drawn.sum()):,} files)", "rings")
     return pack_rings(rings), boxes, overlay, pack_parts(placed_rings(placed))
+
+
+def _shape_layers(name: str, shapes: NDArray[np.object_]) -> list[_Layer]:
+    """The points, the lines and the areas of shapes in degrees, each a layer."""
+    import shapely
+
+    parts = shapely.get_parts(shapes)
+    while len(parts) and (shapely.get_type_id(parts) > 3).any():
+        parts = shapely.get_parts(parts)
+    kinds = shapely.get_type_id(parts)
+    found = {
+        "points": [shapely.get_coordinates(one) for one in parts[kinds == 0]],
+        "lines": [shapely.get_coordinates(one) for one in parts[np.isin(kinds, (1, 2))]],
+        "rings": [shapely.get_coordinates(one) for one in shapely.get_rings(parts[kinds == 3])],
+    }
+    return [
+        (_layer(f"{name}, {kind}", kind), pack_parts(_unrolled(one) for one in held))
+        for kind, held in found.items()
+        if held
+    ]
 
 
 def _layer(name: str, kind: str) -> dict[str, Any]:

@@ -67,13 +67,15 @@ class FilePages:
         return [*told, ("Bounds", self._bounds(item))]
 
     def _bounds(self, item: int) -> str:
-        if self._placed.no_bounds[item]:
+        sides = self._placed.boxes[item]
+        # Of this file alone: `no_bounds` looks at all of them, and a page asks for each of its rows.
+        if np.isnan(sides).all():
             problem = self._problems[item].as_py()
             return "none" if problem is None else f"none: {problem}"
         flag = self._placed.flag_of(item)
         if flag is not None and not self._placed.drawn[item]:
             return flag
-        west, south, east, north = (f"{side:.7g}" for side in self._placed.boxes[item].tolist())
+        west, south, east, north = (f"{side:.7g}" for side in sides.tolist())
         return f"{west}, {south}, {east}, {north}" + ("" if flag is None else f" ({flag})")
 
     def _sorted(self, key: object, *, descending: bool) -> NDArray[np.int64]:

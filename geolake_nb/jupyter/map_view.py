@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +13,19 @@ from geolake_nb.core.predicate_sql import parse_predicate
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.map_columns import chosen_color, color_columns
 from geolake_nb.jupyter.map_layers import float32_outward, place_boxes
 from geolake_nb.jupyter.map_page import map_page
 from geolake_nb.jupyter.map_pages import FilePages
 from geolake_nb.jupyter.map_widget import MapWidget, pack_columns, pack_float64, pack_uint32
+from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     import numpy.typing as npt
     import pyarrow as pa
@@ -112,6 +114,7 @@ class GeolakeMap(MapWidget):
             self._ask(asked)
         self._where = asked
         self._judge()
+        self._draw_filter()
         return self.explanation
 
     def show_row_groups(self) -> None:
@@ -144,8 +147,8 @@ class GeolakeMap(MapWidget):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the map as one HTML file that needs neither a kernel nor a network."""
-        target = Path(path)
-        target.write_text(map_page(page_traits(self), title=self.title), encoding="utf-8")
+        with written_file(path) as target:
+            target.write_text(map_page(page_traits(self), title=self.title), encoding="utf-8")
         return target
 
     def _heading(self) -> str:
@@ -153,7 +156,7 @@ class GeolakeMap(MapWidget):
             return self._title
         name = self.snapshot.location.rstrip("/").rpartition("/")[2]
         version = "" if self.snapshot.version is None else f", version {self.snapshot.version}"
-        return f"{name}: {self.column}{version}"
+        return f"{visible(name)}: {visible(self.column)}{version}"
 
     def _load(self) -> dict[str, Any]:
         """The traits that the files of the snapshot decide."""
@@ -208,8 +211,9 @@ class GeolakeMap(MapWidget):
         if self._table is not None:
             return self._table.explain(asked)
         from geolake_nb.planning.explain import explain
+        from geolake_nb.spark.collator import collator_of
 
-        return explain(self.snapshot, asked)
+        return explain(self.snapshot, asked, collator=collator_of(None))
 
     def _page_asked(self, _: object) -> None:
         self.page = self._pages.page(self.page_request, self.selected_ids, self._reasons)
@@ -253,6 +257,7 @@ class GeolakeMap(MapWidget):
                 self.set_trait(name, value)
             self._judge()
         self._draw_few_rasters()
+        self._draw_filter()
 
     def _draw_few_rasters(self) -> None:
         """Show the outlines of rasters at once where few files have to be read for them."""
@@ -276,8 +281,19 @@ class GeolakeMap(MapWidget):
 
     def _open_table(self, what: str) -> Table:
         if self._table is None:
-            raise GeolakeError(f"the map shows a forecast, and its files have no {what} yet")
+            raise GeolakeError(f"a forecast or an explanation has no {what} to read", remedy="use the map of t.map()")
         return self._table
+
+    def _draw_filter(self) -> None:
+        """Draw the shapes of the filter, in the place of those of the last one."""
+        from geolake_nb.jupyter.map_overlays import FILTER, filter_overlays
+
+        asked = self._where if self.explanation is not None else None
+        drawn = [] if asked is None else filter_overlays(self.snapshot, self.column, asked)
+        held = zip(self.overlays, self.overlay_data, strict=True)
+        both = [*(pair for pair in held if not pair[0]["name"].startswith(FILTER)), *drawn]
+        with self.hold_sync():
+            self.overlays, self.overlay_data = [one for one, _ in both], [data for _, data in both]
 
     def _put_overlay(self, overlay: dict[str, Any], data: bytes) -> None:
         """Add a layer, in the place of one of the same name."""

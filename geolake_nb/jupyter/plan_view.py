@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.html import tag
+from geolake_nb.jupyter.live_part import display_live
 from geolake_nb.jupyter.progress import in_notebook
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from geolake_nb.api.plan import Plan, Report
 
 __all__ = ["PlanView", "display_plan"]
@@ -23,21 +26,23 @@ def display_plan(plan: Plan) -> None:
     # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
     display({"text/html": render(plan), "text/plain": str(plan)}, raw=True)  # type: ignore[no-untyped-call]
     if in_notebook() and not plan.is_empty:
-        display(PlanView(plan).box)  # type: ignore[no-untyped-call]
+        display_live(PlanView(plan).box, "Apply and Cancel: buttons, where the notebook runs")
 
 
 class PlanView:
     """The part of a plan's view that acts; `box` is the widget, `report` is there when it is done.
 
-    `spark` is the session that the work runs in: the running one by default, or a new one.
+    `spark` is the session that the work runs in: the running one by default, or a new one. `on_done` hears of the
+    report, in the thread that did the work.
     """
 
-    def __init__(self, plan: Plan, *, spark: Any = None) -> None:
+    def __init__(self, plan: Plan, *, spark: Any = None, on_done: Callable[[Report], None] | None = None) -> None:
         import ipywidgets
 
         self.plan = plan
         self.report: Report | None = None
         self._spark = spark
+        self._on_done = on_done
         self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
         self.consents = {door.name: _consent(ipywidgets, door.name) for door in plan.change.doors}
@@ -47,7 +52,14 @@ class PlanView:
         self.status = ipywidgets.HTML()
         buttons = ipywidgets.HBox([self.apply_button, self.cancel_button, self.bar])
         self.box = ipywidgets.VBox([*self.consents.values(), buttons, self.status])
+        for name, widget in (
+            ("apply", self.apply_button),
+            ("cancel", self.cancel_button),
+            ("plan-status", self.status),
+        ):
+            widget.add_class(f"geolake-{name}")
         for text in self.consents.values():
+            text.add_class("geolake-consent")
             text.observe(self._look, names="value")
         self.apply_button.on_click(self._apply)
         self.cancel_button.on_click(self._cancel)
@@ -56,6 +68,11 @@ class PlanView:
     def agreed(self) -> bool:
         """Whether the name of every step that cannot be taken back is typed."""
         return all(text.value.strip() == name for name, text in self.consents.items())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the plan is being applied."""
+        return self._thread is not None and self._thread.is_alive()
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until what was started is over."""
@@ -95,6 +112,8 @@ class PlanView:
             self._say(f"{type(problem).__name__}: {problem}", kind="error")
         else:
             self.status.value = render(self.report) or ""
+            if self._on_done is not None:
+                self._on_done(self.report)
         finally:
             self.bar.layout.display = "none"
             self.cancel_button.disabled = True

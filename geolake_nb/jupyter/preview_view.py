@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.live_part import display_live
 from geolake_nb.jupyter.map_view import GeolakeMap, side_by_side
 from geolake_nb.jupyter.progress import in_notebook
 
@@ -22,7 +23,7 @@ def display_preview(preview: Preview) -> None:
     display({"text/html": render(preview), "text/plain": str(preview)}, raw=True)  # type: ignore[no-untyped-call]
     maps = preview_maps(preview) if in_notebook() else None
     if maps is not None:
-        display(maps)  # type: ignore[no-untyped-call]
+        display_live(maps, "Maps before and after: where the notebook runs")
 
 
 def preview_maps(preview: Preview) -> Any:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import html
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geolake_nb import __version__
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.cards import table as table_card
 from geolake_nb.jupyter.html import tag, visible
 from geolake_nb.jupyter.map_page import map_script
 from geolake_nb.jupyter.map_view import GeolakeMap, page_traits
+from geolake_nb.jupyter.written_file import written_file
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from geolake_nb.api.table import Table
     from geolake_nb.core.predicate import Predicate
@@ -67,8 +69,8 @@ def write_report(
 ) -> Path:
     """Write the report, and say where it is."""
     page = report_page(table, where=where, column=column, footers=footers, on_progress=on_progress)
-    target = Path(path)
-    target.write_text(page, encoding="utf-8")
+    with written_file(path) as target:
+        target.write_text(page, encoding="utf-8")
     return target
 
 
@@ -87,7 +89,7 @@ def report_page(
     title = html.escape(visible(f"{name}: report"))
 
     def sections() -> Iterator[tuple[str, str]]:
-        yield "Table", render(table) or ""
+        yield "Table", table_card.show(table, findings)
         yield "Map", _NO_MAP if shown is None else '<div id="map"></div>'
         if where is not None:
             yield "What the filter reads", render(table.explain(where) if shown is None else shown.explanation) or ""

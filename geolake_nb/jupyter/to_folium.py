@@ -23,6 +23,8 @@ __all__ = ["MOST_FEATURES", "to_folium"]
 MOST_FEATURES: Final = 10_000
 """Beyond, a page of folium takes many seconds to open: our own map holds a hundred times more."""
 
+# folium renders what it made as a template once more: a brace that reaches it would be run as code.
+_BRACES = str.maketrans({"{": "&#123;", "}": "&#125;"})
 _STATIC = Path(__file__).parent / "static"
 _BOX = {"color": "#2b7d9c", "weight": 1, "fillOpacity": 0.15}
 _LAND = {"color": "#9aa3ad", "weight": 0.5, "fillColor": "#fbfaf7", "fillOpacity": 1.0}
@@ -65,7 +67,7 @@ def _escaped(feature: dict[str, Any]) -> dict[str, Any]:
     """The feature with properties that folium may put into HTML as they are, which it does."""
 
     def text(value: Any) -> Any:
-        return html.escape(visible(value)) if isinstance(value, str) else value
+        return html.escape(visible(value)).translate(_BRACES) if isinstance(value, str) else value
 
     properties = {text(key): text(value) for key, value in feature["properties"].items()}
     return {"type": "Feature", "geometry": feature["geometry"], "properties": properties}

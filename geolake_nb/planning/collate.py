@@ -39,7 +39,15 @@ if TYPE_CHECKING:
     from geolake_nb.formats.string_scan import CollatedString
     from geolake_nb.planning.collated_adds import Ranges
 
-__all__ = ["CollateJob", "finish_collations", "hints_action", "plan_collations", "with_versions"]
+__all__ = [
+    "CollateJob",
+    "finish_collations",
+    "hints_action",
+    "plan_collations",
+    "schema_collation",
+    "string_path",
+    "with_versions",
+]
 
 _FEATURES = frozenset({"collations", "collations-preview"})
 _SHOWN = 5
@@ -185,14 +193,15 @@ def _wanted(snapshot: Snapshot, changes: Mapping[str, str | None]) -> dict[tuple
     """The collations by the path of the string in the schema."""
     wanted: dict[tuple[str, ...], Collation | None] = {}
     for name, identifier in changes.items():
-        path = _string_path(snapshot.schema, name, snapshot.location)
+        path = string_path(snapshot.schema, name, snapshot.location)
         if path in wanted:
             raise CollationError(f"the string {join_path(path)!r} is named twice", where=snapshot.location)
-        wanted[path] = None if identifier is None else _checked(identifier, join_path(path))
+        wanted[path] = None if identifier is None else schema_collation(identifier, join_path(path))
     return wanted
 
 
-def _string_path(schema: Schema, name: str, where: str) -> tuple[str, ...]:
+def string_path(schema: Schema, name: str, where: str) -> tuple[str, ...]:
+    """The path of the string that a user names, as the schema spells it."""
     parts = split_path(name)
     chain = [schema.find(join_path(parts[: depth + 1])) for depth in range(len(parts))]
     path = tuple(one.name for one in chain)
@@ -208,8 +217,12 @@ def _string_path(schema: Schema, name: str, where: str) -> tuple[str, ...]:
     )
 
 
-def _checked(identifier: str, where: str) -> Collation | None:
-    """The collation that a user asks for, `None` for the default one, which a schema never names."""
+def schema_collation(identifier: str, where: str) -> Collation | None:
+    """The collation that a user asks for, `None` for the default one, which a schema never names.
+
+    >>> str(schema_collation("icu.de_CI", "name")), schema_collation("spark.UTF8_BINARY", "name")
+    ('icu.de_CI', None)
+    """
     try:
         collation = Collation.parse(identifier)
     except CollationError as error:

@@ -83,10 +83,7 @@ def explain(
     amounts = amounts_by_reason(snapshot.files.table, judged)
     return Explanation(
         where=asked,
-        location=snapshot.location,
-        format=snapshot.format,
-        version=snapshot.version,
-        table=snapshot.files.table,
+        snapshot=snapshot,
         judgement=judged,
         problems=_problem_columns(predicate, snapshot),
         amounts=amounts,

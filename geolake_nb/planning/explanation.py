@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.core.predicate import Predicate
-    from geolake_nb.formats.snapshot import TableFormat
+    from geolake_nb.formats.snapshot import Snapshot, TableFormat
     from geolake_nb.planning.engines import EngineFact
     from geolake_nb.planning.file_pruning import Judgement
 
@@ -107,11 +108,8 @@ class Explanation(Shown):
 
     where: Predicate
     """The filter, bound to the table."""
-    location: str
-    format: TableFormat
-    version: int | None
-    table: pa.Table
-    """The table's files as they were given."""
+    snapshot: Snapshot
+    """The table as it was asked."""
     judgement: Judgement
     problems: tuple[str, ...]
     """The columns of `table` that say why a bound is not usable."""
@@ -123,6 +121,30 @@ class Explanation(Shown):
     notes: tuple[str, ...] = ()
     row_groups: pa.Table | None = None
     """`path, row_group, rows, bytes, kept, reason`, where row groups were given."""
+
+    def _ipython_display_(self) -> None:
+        # By its name only, as a card is found: imports point down.
+        import_module("geolake_nb.jupyter.explanation_view").display_explanation(self)
+
+    @property
+    def location(self) -> str:
+        """The root of the table."""
+        return self.snapshot.location
+
+    @property
+    def format(self) -> TableFormat:
+        """What kind of table it is."""
+        return self.snapshot.format
+
+    @property
+    def version(self) -> int | None:
+        """The version that was asked; `None` for a format without versions."""
+        return self.snapshot.version
+
+    @property
+    def table(self) -> pa.Table:
+        """The table's files as they were given."""
+        return self.snapshot.files.table
 
     @property
     def read(self) -> Amount:

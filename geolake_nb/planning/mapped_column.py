@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.message_text import printable
+from geolake_nb.core.predicate_binding import bind
+from geolake_nb.core.schema import join_path
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError
+from geolake_nb.planning.file_pruning import leaves
 
 if TYPE_CHECKING:
+    from geolake_nb.core.predicate import Predicate
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["geo_type_of", "mapped_column"]
+__all__ = ["filtered_column", "geo_type_of", "mapped_column"]
 
 
 def mapped_column(snapshot: Snapshot, column: str | None = None) -> str:
@@ -42,6 +46,14 @@ def mapped_column(snapshot: Snapshot, column: str | None = None) -> str:
         what = f"no geo column {printable(column, 100)!r}"
         raise GeolakeError(what, where=snapshot.location, remedy=f"use one of: {options}")
     return column
+
+
+def filtered_column(snapshot: Snapshot, where: Predicate) -> str:
+    """The geo column to draw a filter on: the first that it asks about, else the first of the table by its name."""
+    known = snapshot.files.geo_columns
+    asked = [join_path(leaf.column) for leaf in leaves(bind(where, snapshot.schema))]
+    found = [one for one in asked if one in known] or sorted(known)
+    return mapped_column(snapshot, found[0] if found else None)
 
 
 def geo_type_of(snapshot: Snapshot, column: str) -> GeometryType | GeographyType | RasterType:

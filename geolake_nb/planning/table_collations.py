@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.collation import Collation
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["ColumnCollation", "TableCollations", "table_collations", "without_values"]
+__all__ = ["ColumnCollation", "TableCollations", "statistics_text", "table_collations", "without_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,24 @@ class TableCollations(Shown):
         }
 
 
-def _row(column: ColumnCollation, count: int) -> tuple[str, str, str]:
+def statistics_text(column: ColumnCollation, count: int) -> str:
+    """What is known of the statistics in so many files, in words.
+
+    >>> from geolake_nb.core.collation import Collation
+    >>> statistics_text(ColumnCollation("a", Collation("icu", "de"), True, (), "78", {"78": 2}, ("f",)), 3)
+    'wants 78: 2 of 3 files have 78; 1 stale'
+    """
     if not column.has_statistics:
-        what = "no statistics are kept of it"
-    elif column.wanted is None:
-        what = f"no statistics in {count:,} files"
-    else:
-        have = ", ".join(f"{files:,} of {count:,} files have {version}" for version, files in column.files.items())
-        stale = f"{len(column.stale):,} stale" if column.stale else "none stale"
-        what = f"wants {column.wanted}: {have or 'no file has it'}; {stale}"
-    return printable(column.path), printable(str(column.collation)), printable(what)
+        return "no statistics are kept of it"
+    if column.wanted is None:
+        return f"no statistics in {count:,} files"
+    have = ", ".join(f"{files:,} of {count:,} files have {version}" for version, files in column.files.items())
+    stale = f"{len(column.stale):,} stale" if column.stale else "none stale"
+    return f"wants {column.wanted}: {have or 'no file has it'}; {stale}"
+
+
+def _row(column: ColumnCollation, count: int) -> tuple[str, str, str]:
+    return printable(column.path), printable(str(column.collation)), printable(statistics_text(column, count))
 
 
 def table_collations(snapshot: Snapshot) -> TableCollations:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from geolake_nb.jupyter.map_page import map_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserType, Locator, Page
 
 FLAGS = [
     "--no-sandbox",
@@ -28,16 +31,62 @@ FLAGS = [
 ]
 
 
-@contextmanager
-def headless_browser(*more_flags: str) -> Iterator[Browser]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+def artefacts(otherwise: Path) -> Path:
+    """Where pictures of a run are kept for people: the folder in GEOLAKE_ARTEFACTS."""
+    folder = Path(os.environ.get("GEOLAKE_ARTEFACTS", otherwise))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def launch(kind: BrowserType, *more_flags: str) -> Browser:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not chromium:
         pytest.skip("no Chromium here")
+    return kind.launch(executable_path=chromium, args=[*FLAGS, *more_flags])
+
+
+@contextmanager
+def headless_browser(*more_flags: str) -> Iterator[Browser]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=[*FLAGS, *more_flags])
+        browser = launch(driver.chromium, *more_flags)
         yield browser
         browser.close()
+
+
+def contrast(part: Locator) -> float:
+    """How well the text of an element stands out from what lies behind it: 1 is not at all, 21 is black on white."""
+    ink, *grounds = (_parts(colour) for colour in part.evaluate(COLOURS))
+    ground = np.ones(3)
+    for one in reversed(grounds):
+        ground = _over(one, ground)
+    low, high = sorted(_luminance(colour) for colour in (_over(ink, ground), ground))
+    return (high + 0.05) / (low + 0.05)
+
+
+# The colour of the text, and every ground from the element down to one that lets nothing through.
+COLOURS = """element => {
+  const grounds = [];
+  for (let at = element; at && !/^rgb\\(/.test(grounds.at(-1) ?? ''); at = at.parentElement)
+    grounds.push(getComputedStyle(at).backgroundColor);
+  return [getComputedStyle(element).color, ...grounds];
+}"""
+
+
+def _parts(colour: str) -> np.ndarray:
+    """Red, green, blue and what it lets through, each from 0 to 1."""
+    values = [float(value) for value in re.findall(r"[\d.]+", colour)]
+    scale = 1 if colour.startswith("color(srgb") else 255
+    return np.array([*np.array(values[:3]) / scale, *(values[3:] or [1.0])])
+
+
+def _over(colour: np.ndarray, ground: np.ndarray) -> np.ndarray:
+    return colour[:3] * colour[3] + ground * (1 - colour[3])
+
+
+def _luminance(colour: np.ndarray) -> float:
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 @dataclass

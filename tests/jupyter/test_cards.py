@@ -105,7 +105,9 @@ def test_what_has_no_shape_is_written_out(tmp_path, text):
         shown = "".join(found.texts)
         assert all(one.isprintable() or one == "\n" for one in shown), kind
         assert text not in shown, kind
-        assert str(value) is not None
+        if kind not in ("protocol", "report"):  # their texts are ours in a table that was opened
+            assert all(one.isprintable() or one == "\n" for one in str(value)), kind
+            assert text not in str(value), kind
 
 
 def test_every_kind_of_value_has_a_card_and_a_text(table):

@@ -38,10 +38,11 @@ def ends(book, text: str) -> list[str]:
 
 def test_subcommands(book):
     assert ends(book, "%geolake ") == sorted(SUBCOMMANDS)
-    assert ends(book, "%geolake r") == ["rasters", "repair", "rewrite", "row-groups"]
+    assert ends(book, "%geolake r") == ["rasters", "repair", "report", "rewrite", "row-groups"]
     assert ends(book, "x = %geolake che") == ["check"]
     assert ends(book, "%%geolake expl") == ["explain"]
-    assert ends(book, "%geolake help ma") == ["map"]
+    assert ends(book, "%geolake help ma") == ["magics", "map"]
+    assert ends(book, "%geolake help bounds.mi") == ["bounds.missing"]
 
 
 def test_tables_and_paths_and_no_other_variable(book):
@@ -52,6 +53,12 @@ def test_tables_and_paths_and_no_other_variable(book):
     assert "'old roads/'" in found
     assert ends(book, "%geolake check roads/part-0") == ["roads/part-0.parquet"]
     assert ends(book, "%geolake check --deep 3 roa") == ["roads/"]
+
+
+def test_the_file_of_a_report_is_a_path(book):
+    assert ends(book, "%geolake report t -o roa") == ["roads/"]
+    assert ends(book, "%geolake report t --output roa") == ["roads/"]
+    assert ends(book, "%geolake report -o x.html roa") == ["roads/"]
 
 
 def test_a_path_in_quotes_keeps_them(book):

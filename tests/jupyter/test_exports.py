@@ -168,8 +168,15 @@ def test_a_hostile_name_is_data_in_every_page(text):
     assert names_table(text).to_geojson()["features"][0]["properties"]["path"] == f"{text} 0"
 
 
+def test_a_name_is_no_template_that_folium_would_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = folium_page(names_table("{{ cycler.__init__.__globals__.os.mkdir(cycler.__name__) }}"))
+    assert "cycler.__init__" in page
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_folium_in_a_browser_that_reaches_no_host(tmp_path):
-    attack = "<img src=x onerror='window.hit=1'>"
+    attack = "<img src=x onerror='window.hit=1'> {{ 6 * 7 }} `${window.hit=1}`"
     path = tmp_path / "folium.html"
     path.write_text(folium_page(names_table(attack)), encoding="utf-8")
     with headless_browser() as browser:

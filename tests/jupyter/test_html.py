@@ -19,6 +19,7 @@ HOSTILE = [
     "</code></td></table><iframe src=javascript:alert(1)>",
     "&lt;b&gt; &amp; &#60;",
     "**bold** [link](javascript:alert(1)) `code` $x^2$",
+    "{1/0} ${1/0} $(x) {{ 6 * 7 }} {% for %} {# x %s javascript:alert(1)",
     "\x1b[31mred\x1b]8;;http://x\x07",
     "two\nlines\r\n\tand a tab\0",
     "right \u202eto left\u2066",

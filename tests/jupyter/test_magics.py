@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from geolake_nb.core.schema import Schema
 from geolake_nb.errors import GeolakeError, MissingFileError, RefusedError
 from geolake_nb.formats.file_table import FileTable
 from geolake_nb.formats.snapshot import History, Protocol
+from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
 from geolake_nb.jupyter.shown_rows import ShownRows
 from geolake_nb.planning.diff import Diff
@@ -23,6 +25,7 @@ from geolake_nb.planning.finding import Findings
 from geolake_nb.planning.rewrite_preview import Preview
 from geolake_nb.planning.table_collations import TableCollations
 from tests import small_tables
+from tests.jupyter.html_reading import text_of
 from tests.jupyter.shell import notebook
 
 
@@ -72,7 +75,7 @@ def test_a_line_gives_back_the_object(book, t, line, kind):
 
 
 def test_every_subcommand_is_tried_here():
-    tried = {line.split()[0] for line, _ in SAID} | {"rasters", "convert", "undo", "map", "export", "help"}
+    tried = {line.split()[0] for line, _ in SAID} | {"rasters", "convert", "undo", "map", "export", "report", "help"}
     assert tried == set(SUBCOMMANDS)
 
 
@@ -214,7 +217,13 @@ COMPLAINTS = [
     ("%geolake convert t new", "convert works on parquet tables, and this one is delta"),
     ("%geolake rewrite t --curve spiral", "argument --curve: invalid choice: 'spiral'"),
     ("%geolake undo t", "no version that is left in the log is a change"),
-    ("%geolake help chek", "no subcommand 'chek'; did you mean check"),
+    ("%geolake check t --deep 0", "deep is 0; give True for all files, or how many to read"),
+    ("%geolake files t --json", "leave out what is for a shell, a cell holds the value itself"),
+    ("%geolake report t", "the following arguments are required: -o/--output"),
+    ("%geolake report t -o ''", "'': cannot be written: Is a directory"),
+    ("%geolake export t x", "the path has no ending that tells the format; use one of: .geojson"),
+    ("%geolake export t x.kml", "no export has the ending '.kml'"),
+    ("%geolake help chek", "no help about 'chek'; did you mean check"),
 ]
 
 
@@ -310,3 +319,53 @@ def test_loading_twice_and_unloading_leave_no_trace(book):
     assert "geolake" not in book.shell.magics_manager.magics["line"]
     assert "geolake" not in book.shell.magics_manager.magics["cell"]
     assert book.shell.Completer.custom_matchers == []
+
+
+def test_a_report_is_written_and_its_place_is_given_back(book, t):
+    assert book.value("%geolake report t -o report.html --where 'id > 1'") == Path("report.html")
+    page = Path("report.html").read_text()
+    assert "What the filter reads" in page
+    assert "1 warning" in page
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(book, t):
+    for line in (
+        "report t -o nowhere/x.html",
+        *(f"export t nowhere/x.{one}" for one in ("geojson", "html", "parquet")),
+    ):
+        place = line.split()[-1]
+        said = book.complaint(f"%geolake {line}")
+        assert said == f"geolake: {place}: cannot be written: No such file or directory; give another path"
+
+
+def test_debug_may_stand_first(book, t):
+    assert isinstance(book.value("%geolake --debug check t"), Findings)
+
+
+def test_an_explanation_shows_itself_once_and_as_text_in_a_terminal(book, t):
+    out = book.run("%geolake explain t --box 0,40,20,60").out
+    assert out.count("reads 3 of 3 files") == 1
+    assert "<div" not in out
+    assert "Button" not in out
+
+
+HARMLESS = ["{1/0}", "'$(touch hit)'", "'`touch hit`'", "$(touch${IFS}hit)", "javascript:alert(1)", "'{t}'", "t.x()"]
+
+
+def test_a_word_is_neither_run_nor_expanded(book, t):
+    for word in HARMLESS:
+        said = book.complaint(f"%geolake open {word}")
+        assert word.strip("'") in said
+        assert "there is nothing at this path" in said
+    assert not Path("hit").exists()
+
+
+def test_a_command_of_a_card_opens_the_table_whatever_its_name(book, tmp_path):
+    for name in ("semi;", "a b", "it's", 'say "x"', "$(x)", "{0}", "<b>", "back\\"):
+        folder = small_tables.make_delta(tmp_path / name)
+        shown = text_of(render(gl.open(str(folder)).explain("id < 9")))
+        line = shown.partition("On the map: ")[2].partition("Engines")[0]
+        assert "--version 1" in line
+        drawn = book.value(line)
+        assert drawn.snapshot.location == str(folder)
+        assert drawn.verdict["files_read"] == 3

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import base64
-import json
-import os
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 import shapely
 
 from geolake_nb.jupyter.map_widget import BUNDLE, pack_columns, pack_float64, pack_parts, pack_rings
-from tests.jupyter.browser import headless_browser, open_map
+from tests.jupyter.browser import artefacts, contrast, headless_browser, open_map
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NAN = float("nan")
 WRAPPED, POINT, LINE, POLAR, BIG, SMALL, HOSTILE, NOTHING, WRONG = range(9)
@@ -432,9 +433,7 @@ def test_nothing_is_cut_off_and_text_can_be_read(show, tmp_path, theme, width):
     shown.ask("map.set('window', [-20, 0, 40, 50])")
     shown.page.get_by_role("button", name="Table").click()
     shown.settle()
-    folder = Path(os.environ.get("GEOLAKE_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    shown.page.screenshot(path=folder / f"map-{theme}-{width}.png", full_page=True)
+    shown.page.screenshot(path=artefacts(tmp_path) / f"map-{theme}-{width}.png", full_page=True)
     outer = shown.page.locator(".glm-map").bounding_box()
     for part in (".glm-legend", ".glm-verdict"):
         inner = shown.page.locator(part).bounding_box()
@@ -454,31 +453,13 @@ def test_nothing_is_cut_off_and_text_can_be_read(show, tmp_path, theme, width):
         ".glm-table td",
         ".glm-label span",
     ):
-        ink, ground = shown.page.evaluate(COLOURS, part)
-        assert contrast(ink, ground) >= 4.5, part
+        assert contrast(shown.page.locator(part).first) >= 4.5, part
 
 
 TICKS_INSIDE = """[...document.querySelectorAll('.glm-tick')].every(tick => {
   const [own, bar] = [tick, tick.parentElement].map(element => element.getBoundingClientRect());
   return own.left >= bar.left - 1 && own.right <= bar.right + 1;
 })"""
-COLOURS = """part => {
-  let element = document.querySelector(part);
-  const ink = getComputedStyle(element).color;
-  const ground = () => getComputedStyle(element).backgroundColor;
-  while (/rgba\\(.*, 0\\)|transparent/.test(ground())) element = element.parentElement;
-  return [ink, ground()];
-}"""
-
-
-def contrast(one: str, other: str) -> float:
-    def luminance(colour):
-        values = np.array(json.loads("[" + colour[colour.index("(") + 1 : -1] + "]")[:3]) / 255
-        linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
-        return linear @ [0.2126, 0.7152, 0.0722]
-
-    low, high = sorted([luminance(one), luminance(other)])
-    return (high + 0.05) / (low + 0.05)
 
 
 def _base64(path: Path) -> str:

@@ -12,9 +12,11 @@ import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import GeolakeError, PredicateError
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.cards.table import show
 from geolake_nb.jupyter.report_page import report_page
 from tests import small_tables
 from tests.jupyter.browser import headless_browser
+from tests.jupyter.html_reading import text_of
 from tests.jupyter.mapped_tables import mapped_table, random_boxes
 from tests.jupyter.named_tables import Names, make_named
 from tests.jupyter.test_html import HOSTILE
@@ -33,11 +35,21 @@ def without_scripts(page: str) -> str:
 
 def test_a_report_has_the_card_the_map_the_findings_and_the_explanation(table):
     page = report_page(table, where="id > 99")
-    for value in (table, table.explain("id > 99"), table.check(footers=False)):
+    for value in (table.explain("id > 99"), table.check(footers=False)):
         assert render(value) in page
     assert [*re.findall("<h2>(.*?)</h2>", page)] == ["Table", "Map", "What the filter reads", "Findings"]
     assert "renderStatic" in page
     assert "What the filter reads" not in report_page(table)
+
+
+def test_the_card_of_a_report_knows_the_findings(table, tmp_path):
+    assert "Health: no findings." in text_of(show(table, table.check(footers=False)))
+    bare = gl.open(str(small_tables.make_delta(tmp_path / "bare", bounds=False)))
+    page = report_page(bare)
+    assert show(bare, bare.check(footers=False)) in page
+    assert "Health: 1 warning." in page
+    assert "not checked yet" not in page
+    assert "not checked yet" in render(bare)
 
 
 def test_a_report_can_look_at_the_footers(table):

@@ -30,8 +30,10 @@ def test_the_default_collation_stored():
 
 def test_a_version_in_the_schema():
     found = the_finding(delta().with_fields(collated_field("ICU.UNICODE_CI.72")).check(), "collation.version_in_schema")
-    assert found.severity is Severity.WARNING
+    assert found.severity is Severity.ERROR
     assert found.place.column == "name"
+    assert "ICU.UNICODE_CI.72".lower() in found.what.lower()
+    assert "Spark cannot open the table" in found.what
     assert found.mend == MEND
 
 

@@ -354,6 +354,6 @@ function leafletIn(frame: HTMLElement): LeafletMap {
     zoomAnimation: !still,
     fadeAnimation: !still,
   });
-  control.scale({ imperial: false, position: "bottomright", maxWidth: 90 }).addTo(map);
+  control.scale({ imperial: false, position: "bottomright", maxWidth: 120 }).addTo(map);
   return map;
 }

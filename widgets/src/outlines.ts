@@ -13,31 +13,34 @@ export interface OutlineStyle {
   readonly width?: number;
 }
 
-/** Draws many items in one style: rectangles into the sheet, outlines of other shapes and insides onto the canvas. */
+/** Draws many items in one style: outlines into the sheet; insides, and shapes that have one, onto the canvas. */
 export function drawItems(context: CanvasRenderingContext2D, sheet: PixelSheet, items: Items, view: View, ids: ArrayLike<number>, style: OutlineStyle): void {
   const { world } = items.boxes;
   const { colour, alpha = 1, fill = 0, width = 1 } = style;
   const ink = inkOf(colour, alpha);
   const shapes = new Path2D();
-  const dots = new Path2D();
   context.fillStyle = cssOf(colour, fill);
   for (let n = 0; n < ids.length; n++) {
     const at = ids[n] * 4;
     if (!touches(world, at, view)) continue;
     const rings = items.rings.get(ids[n]);
     eachCopy(view, world[at], world[at + 2], (moved) => {
-      if (rings) {
-        for (const ring of rings) ringPath(tiny(ring, view) ? dots : shapes, ring, view, moved);
-        return;
+      for (const ring of rings ?? []) {
+        if (tiny(ring, view)) sheet.box(...dotOf(ring, view, moved), SMALLEST, ink);
+        else if (fill) ringPath(shapes, ring, view, moved);
+        else sheet.ring(ring, view, moved, width, ink);
       }
+      if (rings) return;
       const [left, top, w, h] = pixelBox(world, at, view, moved);
       sheet.box(left, top, w, h, w <= SMALLEST || h <= SMALLEST ? SMALLEST : width, ink);
       if (fill && w > SMALLEST && h > SMALLEST) context.fillRect(left, top, w, h);
     });
   }
-  if (!items.rings.size) return;
-  if (fill) context.fill(shapes);
-  strokePaths(context, shapes, dots, cssOf(colour, alpha), width);
+  if (!items.rings.size || !fill) return;
+  context.fill(shapes);
+  context.strokeStyle = cssOf(colour, alpha);
+  context.lineWidth = width;
+  context.stroke(shapes);
 }
 
 /** Draws a few items so that they stand out: dashed, or with a halo. */
@@ -51,7 +54,10 @@ export function drawMarked(context: CanvasRenderingContext2D, items: Items, view
     const rings = items.rings.get(ids[n]);
     eachCopy(view, world[at], world[at + 2], (moved) => {
       if (rings) {
-        for (const ring of rings) ringPath(tiny(ring, view) ? dots : lines, ring, view, moved);
+        for (const ring of rings) {
+          if (tiny(ring, view)) dots.rect(...dotOf(ring, view, moved));
+          else ringPath(lines, ring, view, moved);
+        }
         return;
       }
       const [left, top, w, h] = pixelBox(world, at, view, moved).map(Math.round);
@@ -111,11 +117,12 @@ function tiny(ring: Float64Array, view: View): boolean {
   return true;
 }
 
+/** Left, top, width and height of the dot that a tiny ring is drawn as. */
+function dotOf(ring: Float64Array, view: View, moved: number): [number, number, number, number] {
+  return [(ring[0] + moved - view.x) * view.scale - SMALLEST / 2, (ring[1] - view.y) * view.scale - SMALLEST / 2, SMALLEST, SMALLEST];
+}
+
 function ringPath(path: Path2D, ring: Float64Array, view: View, moved: number): void {
-  if (tiny(ring, view)) {
-    path.rect((ring[0] + moved - view.x) * view.scale - SMALLEST / 2, (ring[1] - view.y) * view.scale - SMALLEST / 2, SMALLEST, SMALLEST);
-    return;
-  }
   for (let i = 0; i < ring.length; i += 2) {
     const [x, y] = [(ring[i] + moved - view.x) * view.scale, (ring[i + 1] - view.y) * view.scale];
     if (i) path.lineTo(x, y);

@@ -14,6 +14,7 @@ _CARDS = {
     "geolake_nb.formats.file_table.FileTable": "files",
     "geolake_nb.formats.snapshot.History": "history",
     "geolake_nb.formats.snapshot.Protocol": "protocol",
+    "geolake_nb.jupyter.raster_entries.RasterDetails": "raster",
     "geolake_nb.jupyter.shown_rows.ShownRows": "rows",
     "geolake_nb.planning.diff.Diff": "diff",
     "geolake_nb.planning.explanation.Explanation": "explanation",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.jupyter.card_parts import bar, card, command, folded, grid, left_out, name, plural, title
 from geolake_nb.jupyter.cards.engines import engines
 from geolake_nb.jupyter.html import tag
 from geolake_nb.planning.explanation_text import amount_text, bytes_text, complete_text
+from geolake_nb.planning.mapped_column import filtered_column
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Markup
@@ -81,7 +83,13 @@ def _files(explanation: Explanation) -> Markup | None:
 
 
 def _to_map(explanation: Explanation) -> Markup | None:
-    filter_ = str(explanation.where)
-    if len(filter_) > _LONGEST_FILTER or not filter_.isprintable():
+    snapshot, asked = explanation.snapshot, str(explanation.where)
+    if not snapshot.files.geo_columns or len(asked) > _LONGEST_FILTER:
         return None
-    return tag("p", "On the map: ", command("map", explanation.location, "--where", filter_))
+    words = ["map", snapshot.location]
+    if snapshot.version is not None:
+        words += ["--version" if snapshot.format is TableFormat.DELTA else "--snapshot-id", str(snapshot.version)]
+    if len(snapshot.files.geo_columns) > 1:
+        words.append(f"--column={filtered_column(snapshot, explanation.where)}")
+    words += ["--where", asked]
+    return tag("p", "On the map: ", command(*words)) if "".join(words).isprintable() else None

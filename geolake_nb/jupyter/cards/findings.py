@@ -4,35 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.jupyter.card_parts import card, folded, name, plural, title
+from geolake_nb.jupyter.card_parts import card, command, folded, name, plural, title
 from geolake_nb.jupyter.html import tag
 from geolake_nb.planning.finding import Severity
+from geolake_nb.planning.rules import RULES
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Markup
     from geolake_nb.planning.finding import Finding, Findings
 
-__all__ = ["show"]
+__all__ = ["counts", "show"]
 
 _HEADINGS = {Severity.ERROR: "Errors", Severity.WARNING: "Warnings", Severity.INFO: "Information"}
 _SHOWN = 100
+_RULES = {rule.id: rule for rule in RULES}
 
 
 def show(findings: Findings) -> Markup:
     """The card."""
-    counts = [
+    return card(
+        "Check",
+        title("Check", findings.table),
+        tag("p", counts(findings)),
+        [_group(findings, severity) for severity in Severity],
+        _not_judged(findings),
+        tag("p", "More about a finding: ", command("help", findings[0].rule), class_="faint") if findings else None,
+    )
+
+
+def counts(findings: Findings) -> str:
+    """How many findings there are of each severity."""
+    told = [
         plural(count, severity.value) if severity is not Severity.INFO else f"{count:,} info"
         for severity, count in findings.counts.items()
         if count
     ]
-    told = ", ".join(counts) if counts else tag("span", "no findings", class_="good")
-    return card(
-        "Check",
-        title("Check", findings.table),
-        tag("p", told),
-        [_group(findings, severity) for severity in Severity],
-        _not_judged(findings),
-    )
+    return ", ".join(told) if told else tag("span", "no findings", class_="good")
 
 
 def _group(findings: Findings, severity: Severity) -> Markup | None:
@@ -47,12 +54,19 @@ def _group(findings: Findings, severity: Severity) -> Markup | None:
 def _finding(finding: Finding) -> list[Markup | None]:
     place = finding.place
     return [
-        tag("p", tag("strong", finding.rule), " ", tag("span", str(place), class_="faint")),
+        _rule(finding.rule),
+        tag("p", tag("span", str(place), class_="faint")),
         tag("p", finding.what),
         None if finding.mend is None else tag("p", "Mend it: ", _command(finding.mend)),
         _paths(finding) if place.paths else None,
         tag("p", tag("small", f"By {finding.spec}"), class_="faint"),
     ]
+
+
+def _rule(rule: str) -> Markup:
+    """The name of the rule, which opens what the reference says about it."""
+    known = _RULES.get(rule)
+    return tag("p", tag("strong", rule)) if known is None else folded(rule, [tag("p", text) for text in known.about])
 
 
 def _command(mend: str) -> Markup:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.card_parts import bar, card, command, facts, folded, name, plural, setting, time, title
 from geolake_nb.jupyter.cards.engines import engines
+from geolake_nb.jupyter.cards.findings import counts
 from geolake_nb.jupyter.cards.history import versions
 from geolake_nb.jupyter.cards.protocol import features
 from geolake_nb.jupyter.cards.schema import collated_strings, geo_columns, tree
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.jupyter.html import Markup
     from geolake_nb.planning.coverage import Coverage
+    from geolake_nb.planning.finding import Findings
 
 __all__ = ["show"]
 
@@ -28,8 +30,8 @@ _SHOWN_VERSIONS = 5
 _SHOWN_PROPERTIES = 50
 
 
-def show(table: Table) -> Markup:
-    """The card."""
+def show(table: Table, findings: Findings | None = None) -> Markup:
+    """The card; `findings` are those of a check that was made already."""
     snapshot = table.snapshot
     known = card_dict(snapshot)
     about = [
@@ -48,7 +50,7 @@ def show(table: Table) -> Markup:
         title("Table", table.location),
         facts(about),
         [_bounds(one) for one in coverage(snapshot)],
-        _health(table),
+        _health(table, findings),
         geo_columns(table.schema),
         collated_strings(table.schema),
         folded(f"Schema: {plural(fields, 'column')}", tree(table.schema), unfolded=fields <= _UNFOLDED),
@@ -65,7 +67,9 @@ def _bounds(found: Coverage) -> Markup:
     return tag("div", bar(found.share, f"bounds of {found.column}: {share}"))
 
 
-def _health(table: Table) -> Markup:
+def _health(table: Table, findings: Findings | None) -> Markup:
+    if findings is not None:
+        return tag("p", "Health: ", counts(findings), ".")
     return tag("p", "Health: not checked yet. ", command("check", table.location), " looks for what is wrong.")
 
 

@@ -1,0 +1,198 @@
+"""Collations as they would be: the strings of a table, the edits that wait, and what they change in the schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from geolake_nb.core.collation_edit import with_collations
+from geolake_nb.core.message_text import printable
+from geolake_nb.core.schema import join_path, type_name
+from geolake_nb.core.schema_delta import from_delta_schema
+from geolake_nb.core.types import StringType
+from geolake_nb.errors import CollationError
+from geolake_nb.planning.collate import schema_collation
+from geolake_nb.planning.table_collations import statistics_text, table_collations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from geolake_nb.core.collation import Collation
+    from geolake_nb.formats.snapshot import Snapshot
+
+__all__ = ["CollationDraft", "DiffLine", "DraftRow", "draft_of", "schema_diff"]
+
+_WIDTH = 120
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRow:
+    """One line of the tree: a string, or a struct, list or map with strings below it."""
+
+    path: _Path
+    kind: str
+    """The type in a word."""
+    is_string: bool
+    collation: Collation | None = None
+    """The one that it has now."""
+    statistics: str = ""
+    """What is known of its statistics, in words."""
+
+    @property
+    def name(self) -> str:
+        """The path as a user writes it."""
+        return join_path(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """A line of the schema: `-` for one that goes, `+` for one that comes, a blank for one around them."""
+
+    sign: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.sign} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class CollationDraft:
+    """The strings of a table with the edits that wait to be planned.
+
+    >>> from geolake_nb.core.collation import Collation
+    >>> rows = (DraftRow(("a",), "struct", False), DraftRow(("a", "b"), "string", True, Collation("icu", "de")))
+    >>> draft = CollationDraft(rows)
+    >>> draft.setting([("a",)], "icu.de_CI").changes
+    {'a.b': 'icu.de_CI'}
+    >>> draft.setting([("a",)], "icu.de").changes, draft.dropping([("a", "b")]).changes
+    ({}, {'a.b': None})
+    """
+
+    rows: tuple[DraftRow, ...]
+    """Parents before their children."""
+    edits: Mapping[_Path, Collation | None] = field(default_factory=dict)
+    """The collations that strings would get, `None` for one that would lose its own."""
+
+    def strings(self, paths: Iterable[_Path]) -> list[DraftRow]:
+        """The strings that are meant: those of the paths, and all that lie below them."""
+        wanted = set(paths)
+        return [
+            row
+            for row in self.rows
+            if row.is_string and any(row.path[: depth + 1] in wanted for depth in range(len(row.path)))
+        ]
+
+    def setting(self, paths: Iterable[_Path], identifier: str) -> CollationDraft:
+        """The draft in which the strings have this collation."""
+        edits = {row.path: schema_collation(identifier, row.name) for row in self.strings(paths)}
+        if not edits:
+            raise CollationError("no string is chosen", remedy="choose some in the list of strings")
+        return self._edited(edits)
+
+    def dropping(self, paths: Iterable[_Path]) -> CollationDraft:
+        """The draft in which the strings have no collation."""
+        return self._edited(dict.fromkeys((row.path for row in self.strings(paths)), None))
+
+    def keeping(self, paths: Iterable[_Path]) -> CollationDraft:
+        """The draft in which the strings stay as they are."""
+        left = {row.path for row in self.strings(paths)}
+        return replace(self, edits={path: one for path, one in self.edits.items() if path not in left})
+
+    def moved_to(self, now: CollationDraft) -> CollationDraft:
+        """The same edits on the strings of another version; one that is not there any more is an error."""
+        there = {row.path for row in now.rows if row.is_string}
+        for path in self.edits:
+            if path not in there:
+                name = printable(join_path(path), _WIDTH)
+                raise CollationError(f"the table has no string {name!r} any more", remedy="keep it as it is")
+        return now._edited(self.edits)
+
+    def collation_of(self, row: DraftRow) -> Collation | None:
+        """The collation that a string would have."""
+        return self.edits.get(row.path, row.collation)
+
+    @property
+    def changes(self) -> dict[str, str | None]:
+        """What `plan_collations` takes: the edits by the names of the strings."""
+        return {join_path(path): None if one is None else str(one) for path, one in self.edits.items()}
+
+    def found(self, text: str) -> tuple[DraftRow, ...]:
+        """The rows whose path or collation has all words of the text, with what they lie in.
+
+        >>> rows = (DraftRow(("a",), "struct", False), DraftRow(("a", "b"), "string", True))
+        >>> [row.name for row in CollationDraft(rows).found("B")], CollationDraft(rows).found("x")
+        (['a', 'a.b'], ())
+        """
+        words = text.casefold().split()
+        kept: set[_Path] = set()
+        for row in self.rows:
+            about = f"{row.name} {self.collation_of(row) or ''}".casefold()
+            if row.is_string and all(word in about for word in words):
+                kept |= {row.path[: depth + 1] for depth in range(len(row.path))}
+        return tuple(row for row in self.rows if row.path in kept)
+
+    def label(self, row: DraftRow) -> str:
+        """The row in a line: indented, with its collation, what becomes of it, and its statistics.
+
+        >>> draft = CollationDraft((DraftRow(("b",), "string", True),))
+        >>> draft.setting([("b",)], "icu.de").label(draft.rows[0])
+        'b  binary -> icu.de'
+        """
+        # Blanks at the start of an option are left out by some browsers: these are not.
+        name = "\N{NO-BREAK SPACE}" * 3 * (len(row.path) - 1) + printable(row.path[-1], _WIDTH)
+        if not row.is_string:
+            count = len(self.strings([row.path]))
+            return f"{name}  ({row.kind}, {count} string{'' if count == 1 else 's'})"
+        now = _named(row.collation)
+        becomes = f"{now} -> {_named(self.edits[row.path])}" if row.path in self.edits else now
+        return "  ".join([name, becomes, *([printable(row.statistics, _WIDTH)] if row.statistics else [])])
+
+    def _edited(self, edits: Mapping[_Path, Collation | None]) -> CollationDraft:
+        now = {row.path: row.collation for row in self.rows if row.is_string}
+        every = {**self.edits, **edits}
+        return replace(self, edits={path: one for path, one in every.items() if one != now[path]})
+
+
+def draft_of(snapshot: Snapshot) -> CollationDraft:
+    """The strings of a Delta table with their collations and statistics, and no edits."""
+    known = table_collations(snapshot)
+    told = {one.path: statistics_text(one, known.file_count) for one in known.columns}
+    every = list(snapshot.schema.walk_parts())
+    around = {
+        path[: depth + 1] for path, found in every if isinstance(found.type, StringType) for depth in range(len(path))
+    }
+    rows = []
+    for path, found in every:
+        if isinstance(found.type, StringType):
+            rows.append(DraftRow(path, "string", True, found.type.collation, told.get(join_path(path), "")))
+        elif path in around:
+            rows.append(DraftRow(path, type_name(found.type), False))
+    return CollationDraft(tuple(rows))
+
+
+def schema_diff(snapshot: Snapshot, draft: CollationDraft) -> tuple[DiffLine, ...]:
+    """The lines of the schema that the edits change, with what they lie in; nothing else of it changes."""
+    metadata = snapshot.details.metadata
+    text = with_collations(metadata.schema_string, draft.edits)
+    after = dict(from_delta_schema(text, properties=metadata.configuration).walk_parts())
+    before = dict(snapshot.schema.walk_parts())
+    lines: list[DiffLine] = []
+    said: set[_Path] = set()
+    for path, found in before.items():
+        now = type_name(after[path].type)
+        if now == type_name(found.type):
+            continue
+        around = [path[: depth + 1] for depth in range(len(path) - 1)]
+        lines += [DiffLine(" ", _line(one, type_name(before[one].type))) for one in around if one not in said]
+        said.update(around)
+        lines += [DiffLine("-", _line(path, type_name(found.type))), DiffLine("+", _line(path, now))]
+    return tuple(lines)
+
+
+def _line(path: _Path, kind: str) -> str:
+    return f"{'  ' * (len(path) - 1)}{printable(path[-1], _WIDTH)}: {printable(kind, _WIDTH)}"
+
+
+def _named(collation: Collation | None) -> str:
+    return "binary" if collation is None else printable(str(collation), _WIDTH)
