@@ -16,6 +16,7 @@ from geolake_nb.cli import (
     enable,
     explain,
     files,
+    help_topic,
     history,
     open_table,
     rasters,
@@ -27,11 +28,12 @@ from geolake_nb.cli import (
     undo,
 )
 from geolake_nb.errors import GeolakeError
+from geolake_nb.planning.finding import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["command_parser", "main"]
+__all__ = ["command_parser", "main", "parsers_of_commands"]
 
 _COMMANDS = {
     "open": open_table,
@@ -51,6 +53,7 @@ _COMMANDS = {
     "collations": collations,
     "undo": undo,
     "demo": demo,
+    "help": help_topic,
 }
 
 
@@ -60,7 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.run(options)
     except GeolakeError as error:
-        print(f"geolake: {error}", file=sys.stderr)
+        print(f"geolake: {printable(str(error))}", file=sys.stderr)
+        if error.remedy is None and sys.stderr.isatty():
+            print(f"geolake: what to do: geolake help {type(error).__name__}", file=sys.stderr)
         return 3
     except BrokenPipeError:
         # The reader of our output, `head` for example, has seen enough.
@@ -73,10 +78,31 @@ def command_parser() -> argparse.ArgumentParser:
     """What reads the words of a command."""
     parser = argparse.ArgumentParser(prog="geolake", description="Look into geospatial lakehouse tables and mend them.")
     parser.add_argument("--version", action="version", version=f"geolake {__version__}")
+    _add_commands(parser)
+    return parser
+
+
+def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
+    """What reads the words after each command, by its name.
+
+    >>> parsers_of_commands()["diff"].prog
+    'geolake diff'
+    """
+    return _add_commands(argparse.ArgumentParser(prog="geolake"))
+
+
+def _add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made = {}
     for name, module in _COMMANDS.items():
         summary = (module.__doc__ or "").splitlines()[0]
-        command = commands.add_parser(name, help=summary, description=summary)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    return parser
+        made[name] = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=f"example:\n  {module.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(made[name])
+        made[name].set_defaults(run=module.run)
+    return made

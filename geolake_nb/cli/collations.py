@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-__all__ = ["add_arguments", "collation_changes", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "collation_changes", "run"]
+
+EXAMPLE = "geolake collations places name=icu.de_CI"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from geolake_nb.api import Table
     from geolake_nb.api.plan import Plan
 
-__all__ = ["add_arguments", "convert_plan", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "convert_plan", "run"]
+
+EXAMPLE = "geolake convert parcels new_parcels --cluster geom"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

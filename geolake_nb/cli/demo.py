@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from geolake_nb.core.box import Box
     from geolake_nb.core.statistics import ColumnStats
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "run"]
+
+EXAMPLE = "geolake demo --basin SP"
 
 _BASINS = {
     "EP": "Eastern Pacific",

@@ -9,7 +9,9 @@ from geolake_nb.cli.table_options import add_table_options, open_table, print_js
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "run"]
+
+EXAMPLE = "geolake diff roads 0 1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,14 +12,18 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.box import Box
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "run"]
+
+EXAMPLE = "geolake explain roads --box=5,45,11,52"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_table_options(parser)
     query = parser.add_mutually_exclusive_group(required=True)
-    query.add_argument("--where", help="a filter, such as \"ST_Intersects(geom, 'POINT(1 2)') AND id > 3\"")
+    query.add_argument(
+        "--where", metavar="SQL", help="a filter, such as \"ST_Intersects(geom, 'POINT(1 2)') AND id > 3\""
+    )
     query.add_argument("--box", metavar="XMIN,YMIN,XMAX,YMAX", help="a window; XMIN above XMAX crosses 180 degrees")
     parser.add_argument("--column", help="the geo column that --box is about")
     parser.add_argument("--row-groups", action="store_true", help="read the footers and judge row groups too")

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.plan_options import add_plan_options, run_plan
+from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
 from geolake_nb.cli.table_options import open_table, progress
 
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "run"]
+
+EXAMPLE = "geolake repair roads --apply"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_plan_options(parser)
     parser.add_argument(
-        "--column", action="append", metavar="COLUMN", help="a geo column to mend, all by default; may be repeated"
+        "--column",
+        action="append",
+        metavar="COLUMN",
+        help="a geo column to mend, all by default; may be repeated; COLUMN=TYPE gives a type to WKB in Parquet files",
     )
     parser.add_argument("--verify", action="store_true", help="read every value and compare it with its bound")
 
@@ -25,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
     table = open_table(options)
+    columns = options.column
+    if columns and any("=" in word for word in columns):
+        columns = geo_types(columns)
     with progress("footers") as tell:
-        plan = table.plan_repair(columns=options.column, verify=options.verify, on_progress=tell)
+        plan = table.plan_repair(columns=columns, verify=options.verify, on_progress=tell)
     return run_plan(plan, options)

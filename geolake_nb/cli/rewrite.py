@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from geolake_nb.api import Table
     from geolake_nb.api.plan import Plan
 
-__all__ = ["add_arguments", "add_layout_options", "rewrite_plan", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "add_layout_options", "rewrite_plan", "run"]
+
+EXAMPLE = "geolake rewrite roads --cluster geom --preview"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_layout_options(parser)
     parser.add_argument("--curve", choices=["hilbert", "zorder"], default="hilbert", help="the order (default hilbert)")
     parser.add_argument("--where", metavar="SQL", help="the partitions to rewrite, all by default")
+    parser.add_argument(
+        "--covering", action="store_true", help="a column with the box of each row, in Parquet files (GeoParquet 1.1)"
+    )
     parser.add_argument(
         "--preview", action="store_true", help="boxes, overlap and share of files read before and after, from a sample"
     )
@@ -48,6 +53,7 @@ def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
         target_file_size=options.file_size,
         row_group_rows=options.row_group_rows,
         where=options.where,
+        covering=options.covering,
     )
 
 

@@ -10,7 +10,9 @@ from geolake_nb.cli.table_options import open_table
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["add_arguments", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "run"]
+
+EXAMPLE = "geolake undo roads"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -219,7 +219,9 @@ class Findings(Shown, Sequence[Finding]):
             reasons = dict.fromkeys(one.why for one in self.not_judged)
             for why in reasons:
                 rules = ", ".join(one.rule for one in self.not_judged if one.why == why)
-                lines += [f"  {line}" for line in _wrapped(f"{why}: {rules}", indent="")]
+                lines += [f"  {line}" for line in _wrapped(printable(f"{why}: {rules}"), indent="")]
+        if self.found:
+            lines += ["", f"why it matters: geolake help {printable(self.found[0].rule)}"]
         return "\n".join(lines)
 
 

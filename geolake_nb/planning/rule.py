@@ -27,6 +27,24 @@ class Needs(enum.Enum):
     DEEP = "the data was not scanned (--deep)"
     RASTERS = "the rasters were not read"
 
+    @property
+    def seen_in(self) -> str:
+        """Where a check finds it.
+
+        >>> Needs.DEEP.seen_in
+        'the data, which a check reads with --deep'
+        """
+        return _SEEN_IN[self]
+
+
+_FOOTERS = "the Parquet footers, which a check reads unless it has --metadata-only"
+_SEEN_IN = {
+    Needs.ROW_GROUPS: _FOOTERS,
+    Needs.FOOTERS: _FOOTERS,
+    Needs.DEEP: "the data, which a check reads with --deep",
+    Needs.RASTERS: "the raster columns, which a check reads unless it has --metadata-only; their bands with --deep",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -53,6 +71,8 @@ class Rule:
     severity: Severity
     summary: str
     """What is wrong with a table that breaks it, in one line."""
+    why: str
+    """Why that matters, in a sentence for somebody who knows tables and no maps."""
     spec: SpecReference
     find: Callable[[Evidence], Iterable[Fault | Unjudged]]
     mend: str | None = None
@@ -60,6 +80,14 @@ class Rule:
     formats: frozenset[TableFormat] | None = None
     """The formats that it is about; `None` for all."""
     needs: Needs | None = None
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """What is wrong, why that matters, and where it is seen: a sentence for each."""
+        seen = "the metadata of the table" if self.needs is None else self.needs.seen_in
+        kinds = sorted(one.value.capitalize() for one in self.formats or ())
+        tables = f" of {' and '.join(kinds)} tables" if kinds else ""
+        return f"{self.summary[0].upper()}{self.summary[1:]}.", self.why, f"A finding{tables} from {seen}."
 
     def judge(self, evidence: Evidence) -> Iterator[Finding | NotJudged]:
         """What the rule says about a table; nothing when all is well or the rule is about other tables."""

@@ -123,14 +123,6 @@ def test_every_command_that_a_finding_names_can_be_typed():
         assert parser.parse_args(words).table == "/lake/roads"
 
 
-def test_the_commands_of_the_readme_can_be_typed():
-    parser = command_parser()
-    typed = [line for line in README.splitlines() if line.startswith("geolake ") and "  geolake" not in line]
-    assert len(typed) >= 6
-    for line in typed:
-        parser.parse_args(shlex.split(line.partition("  #")[0])[1:])
-
-
 def test_an_interrupt_says_that_nothing_was_changed(bare, capsys, monkeypatch):
     def interrupted(self, **options):
         raise KeyboardInterrupt

@@ -45,7 +45,8 @@ def _version_in_schema(evidence: Evidence) -> Iterator[Fault]:
     for column, key, collation in _stored(evidence.snapshot):
         if collation.version is not None and not collation.is_default:
             named = f"{printable(str(collation))} under {printable(key)!r}"
-            what = f"the schema names {named} with a version, which forces nothing on a reader"
+            # Spark takes all after the provider for the name: it parses no schema that has a version there.
+            what = f"the schema names {named} with a version, and Spark cannot open the table"
             yield Fault(what, Place(column))
 
 
@@ -144,6 +145,7 @@ COLLATION_RULES = (
         "collation.default_stored",
         Severity.WARNING,
         "a schema that names the default collation of a string",
+        "The specification forbids it, and a strict reader may refuse the schema.",
         COLLATION_WRITERS,
         _default_stored,
         _COLLATIONS,
@@ -151,8 +153,9 @@ COLLATION_RULES = (
     ),
     Rule(
         "collation.version_in_schema",
-        Severity.WARNING,
-        "a schema that names a collation with its version",
+        Severity.ERROR,
+        "a schema that names a collation with its version, so that Spark cannot open the table",
+        "Spark fails on the schema, and the whole table is out of its reach.",
         COLLATION_IDENTIFIERS,
         _version_in_schema,
         _COLLATIONS,
@@ -162,6 +165,7 @@ COLLATION_RULES = (
         "collation.unknown_provider",
         Severity.ERROR,
         "a collation of a provider that Spark does not know, so that Spark cannot open the table",
+        "Spark fails on the schema, and the whole table is out of its reach.",
         COLLATION_IDENTIFIERS,
         _unknown_provider,
         _COLLATIONS,
@@ -171,6 +175,7 @@ COLLATION_RULES = (
         "collation.stray_key",
         Severity.WARNING,
         "a key in __COLLATIONS that matches no string of its field",
+        "The collation that somebody set does not take effect: the string is compared byte by byte.",
         COLLATION_SCHEMA,
         _stray_key,
         _COLLATIONS,
@@ -180,6 +185,8 @@ COLLATION_RULES = (
         "collation.stale_statistics",
         Severity.WARNING,
         "files without collated statistics of the newest version that the table asks for",
+        "Smallest and largest values hold for one version of a collation only, so that queries read these files "
+        "always.",
         COLLATION_VERSIONS,
         _stale_statistics,
         _COLLATIONS,
@@ -189,6 +196,7 @@ COLLATION_RULES = (
         "collation.version_not_hinted",
         Severity.WARNING,
         "collated statistics of a version that the table's hints do not name",
+        "Writers do not know that these statistics are wanted, and new files come without them.",
         COLLATION_WRITERS,
         _version_not_hinted,
         _COLLATIONS,

@@ -1,0 +1,70 @@
+"""The reference pages, read where they are shipped: what a command, a magic, a finding or an error is about.
+
+`python -m geolake_nb.reference` writes the pages again from the code.
+"""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geolake_nb.errors import GeolakeError
+from geolake_nb.reference.plain_text import plain_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["FOLDER", "PAGES", "section", "topics"]
+
+FOLDER = Path(__file__).parent
+PAGES = ("commands.md", "magics.md", "findings.md", "errors.md")
+
+
+def section(topic: str, *, besides: Iterable[str] = ()) -> str:
+    """What the pages say about a topic, as plain text; `besides` are words that the caller knows itself.
+
+    >>> print(section("bounds.missing").splitlines()[0])
+    bounds.missing
+    >>> section("bounds.mising")
+    Traceback (most recent call last):
+    geolake_nb.errors.GeolakeError: no help about 'bounds.mising'; did you mean bounds.missing?
+    """
+    found = _sections().get(topic.lower())
+    if found is not None:
+        return plain_text(found[1])
+    known = {name.lower(): name for name in (*topics(), *besides)}
+    # A group such as `bounds` is most likely the start of what is meant.
+    near = [name for key, name in known.items() if key.startswith(f"{topic.lower()}.")]
+    near = near or [known[key] for key in difflib.get_close_matches(topic.lower(), known, n=1)]
+    some = "use a command, or one of: commands, errors, findings, magics"
+    remedy = f"did you mean {' or '.join(sorted(near))}?" if near else some
+    raise GeolakeError(f"no help about {topic[:60]!r}", remedy=remedy)
+
+
+def topics() -> tuple[str, ...]:
+    """The names of everything that has a section, the pages first.
+
+    >>> topics()[:4]
+    ('commands', 'magics', 'findings', 'errors')
+    """
+    return tuple(name for name, _ in _sections().values())
+
+
+@cache
+def _sections() -> dict[str, tuple[str, str]]:
+    """Each topic in small letters, with its name and its Markdown."""
+    pages: dict[str, tuple[str, str]] = {}
+    found: dict[str, tuple[str, str]] = {}
+    for page in PAGES:
+        head, *parts = (FOLDER / page).read_text(encoding="utf-8").split("\n## ")
+        name = page.removesuffix(".md")
+        pages[name] = name, head
+        for part in parts:
+            name = part.partition("\n")[0].removeprefix("%").removeprefix("geolake ")
+            if " " in name:
+                continue  # about several commands, which lead to it
+            # A command stands before the magic of the same name: a cell shows the options of a magic itself.
+            found.setdefault(name.lower(), (name, f"## {part}"))
+    return pages | found

@@ -1,0 +1,126 @@
+"""The reference pages: they are what the code says, and everything is in them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import geolake_nb
+from geolake_nb import errors
+from geolake_nb.cli import parsers_of_commands
+from geolake_nb.errors import GeolakeError
+from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS
+from geolake_nb.planning.rules import RULES
+from geolake_nb.reference import FOLDER, PAGES, section, topics
+from geolake_nb.reference.pages import pages
+from tests.reference.markdown_reading import read_page
+
+ROOT = Path(geolake_nb.__file__).parents[1]
+README = ROOT / "README.md"
+DOCUMENTS = [README, *(FOLDER / page for page in PAGES)]
+READ = {path: read_page(path) for path in DOCUMENTS}
+
+
+def test_the_pages_on_disk_are_those_of_the_code(monkeypatch):
+    # Nor does the width of a terminal play a part.
+    monkeypatch.setenv("COLUMNS", "40")
+    made = pages()
+    assert list(made) == list(PAGES)
+    for name, text in made.items():
+        assert (FOLDER / name).read_text(encoding="utf-8") == text, "run: python -m geolake_nb.reference"
+
+
+def kinds_of_error() -> dict[str, ast.ClassDef]:
+    """Every class of the package that is a `GeolakeError`, as its source has it."""
+    classes = [
+        node
+        for path in (ROOT / "geolake_nb").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    found: dict[str, ast.ClassDef] = {}
+    names = {"GeolakeError"}
+    while names - found.keys():
+        found |= {node.name: node for node in classes if node.name in names}
+        names |= {node.name for node in classes if any(getattr(base, "id", None) in names for base in node.bases)}
+    return found
+
+
+def headings_wanted():
+    return {
+        "commands.md": {f"geolake {name}" for name in parsers_of_commands()},
+        "magics.md": {f"%geolake {name}" for name in SUBCOMMANDS},
+        "findings.md": {rule.id for rule in RULES},
+        "errors.md": set(kinds_of_error()),
+    }
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_has_a_section(page):
+    found = READ[FOLDER / page].headings
+    assert headings_wanted()[page] == {one for one in found[1:] if not one.startswith("Options of ")}
+
+
+def test_every_option_of_a_command_is_on_its_page():
+    text = (FOLDER / "commands.md").read_text()
+    flags = {flag for parser in parsers_of_commands().values() for flag in parser._option_string_actions}
+    assert [flag for flag in sorted(flags - {"-h", "--help", "-o"}) if f"`{flag}" not in text] == []
+
+
+def test_tables_are_tables_and_every_sentence_is_there():
+    assert [READ[FOLDER / page].tables for page in ("findings.md", "errors.md")] == [2, 1]
+    for rule in RULES:
+        assert rule.why[0].isupper()
+        assert rule.why.endswith(".")
+        assert rule.why in (FOLDER / "findings.md").read_text()
+    assert len(kinds_of_error()) > len(errors.__all__)
+    for name, node in kinds_of_error().items():
+        own = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign)}
+        assert "advice" in own, f"{name} does not say what to do"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_leads_somewhere_in_the_repository(path):
+    for link in READ[path].links:
+        name, _, anchor = link.partition("#")
+        assert "://" not in name, link
+        target = (path.parent / name).resolve() if name else path
+        assert target.is_relative_to(ROOT), link
+        assert target.exists(), link
+        if anchor:
+            page = READ.get(target) or read_page(target)
+            assert anchor in page.anchors, link
+
+
+def test_every_topic_has_a_text_of_a_hundred_columns_without_marks():
+    assert {rule.id for rule in RULES} | set(errors.__all__) | set(parsers_of_commands()) <= set(topics())
+    for topic in topics():
+        text = section(topic)
+        assert section(topic.upper()) == text
+        assert not any(mark in text for mark in ("](", "`", "**", "|--")), topic
+        assert max(map(len, text.splitlines())) <= 100, topic
+
+
+def test_the_section_of_a_rule_says_why_and_what_to_type():
+    told = " ".join(section("bounds.missing").split())
+    assert "A query about one town reads the whole table" in told
+    assert "geolake repair TABLE" in told
+    assert "Parquet geospatial, Bounding Box" in told
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("bounds.mising", "no help about 'bounds.mising'; did you mean bounds.missing?"),
+        ("ConflitError", "did you mean ConflictError"),
+        ("layout", "did you mean layout.large_files or layout.overlap or layout.small_files?"),
+        ("../errors", "errors"),
+        ("zzzzzz", "use a command, or one of: commands, errors, findings, magics"),
+    ],
+)
+def test_an_unknown_topic_is_a_sentence(topic, said):
+    with pytest.raises(GeolakeError, match="no help about") as caught:
+        section(topic)
+    assert said in str(caught.value)
