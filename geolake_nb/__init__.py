@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from geolake_nb.api import rasters
     from geolake_nb.api.opening import open  # noqa: A004
     from geolake_nb.api.table import Table
     from geolake_nb.api.writing import write
@@ -16,7 +17,19 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import geography, geometry, raster
     from geolake_nb.errors import GeolakeError
 
-__all__ = ["Box", "GeolakeError", "Table", "__version__", "bounds", "geography", "geometry", "open", "raster", "write"]
+__all__ = [
+    "Box",
+    "GeolakeError",
+    "Table",
+    "__version__",
+    "bounds",
+    "geography",
+    "geometry",
+    "open",
+    "raster",
+    "rasters",
+    "write",
+]
 
 __version__ = "0.1.0"
 
@@ -30,6 +43,7 @@ _HOMES = {
     "geometry": "geolake_nb.core.types",
     "open": "geolake_nb.api.opening",
     "raster": "geolake_nb.core.types",
+    "rasters": "geolake_nb.api.rasters",
     "write": "geolake_nb.api.writing",
 }
 
@@ -51,7 +65,8 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
+    home = import_module(_HOMES[name])
+    value = getattr(home, name, home)
     globals()[name] = value
     return value
 

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import settings
 
 from tests.formats.s3_endpoint import serve_s3
+from tests.iceberg_rest import rest_server
+from tests.iceberg_spark import iceberg_spark
 from tests.spark_session import spark
 
-__all__ = ["corpus", "s3", "spark"]
+__all__ = ["corpus", "iceberg_spark", "rest_server", "s3", "spark"]
 
 # The suite draws the same examples on every machine and has no stopwatch; tests/heavy draws new ones.
 settings.register_profile("suite", derandomize=True, deadline=None)

@@ -13,6 +13,7 @@ import geolake_nb as gl
 from geolake_nb.core.bound_codec import to_delta_wkt
 from geolake_nb.core.schema_parquet import to_arrow_type
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table, raster_at, raster_entry
+from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, xy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,6 +68,23 @@ def make_delta(folder: Path, *, bounds: bool = True) -> Path:
     for version, actions in enumerate(versions):
         text = "\n".join(json.dumps(action) for action in [{"commitInfo": {"operation": "WRITE"}}, *actions])
         (log / f"{version:020}.json").write_text(text)
+    return folder
+
+
+def make_iceberg(folder: Path) -> Path:
+    columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
+    entries = [
+        FileEntry(
+            f"part-{number}.parquet",
+            rows=4,
+            nulls={1: 0, 2: 0},
+            lower={2: xy(x, y)},
+            upper={2: xy(x + 3, y + 3)},
+            table=data((x, y)),
+        )
+        for number, (x, y) in enumerate(PLACES)
+    ]
+    make_iceberg_table(folder, columns, entries[:1], entries[1:], version=3)
     return folder
 
 

@@ -1,4 +1,4 @@
-"""One Spark session with Delta for all tests that need a real engine."""
+"""One Spark session with Delta and the classes of Iceberg for all tests that need a real engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from geolake_nb.spark.session import ICEBERG_PACKAGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+# A driver for Iceberg's JDBC catalog.
+_SQLITE = "org.xerial:sqlite-jdbc:3.49.1.0"
 
 # The jars come from the central repository alone. Spark's own list starts with the local Maven repository, which
 # may hold the description of a package without the package itself, and that ends the search.
@@ -36,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def delta_session(master: str, folder: Path) -> SparkSession:
-    """A session with Delta and its geospatial preview; `folder` takes what it leaves behind."""
+    """A session with Delta, its geospatial preview and the classes of Iceberg; `folder` takes what it leaves behind."""
     import delta
     from pyspark.sql import SparkSession
 
@@ -60,6 +65,6 @@ def delta_session(master: str, folder: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("geolake_nb tests")
     for name, value in options.items():
         builder = builder.config(name, value)
-    session = delta.configure_spark_with_delta_pip(builder).getOrCreate()
+    session = delta.configure_spark_with_delta_pip(builder, extra_packages=[ICEBERG_PACKAGE, _SQLITE]).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

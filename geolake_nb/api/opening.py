@@ -44,6 +44,8 @@ class Source:
     metadata: str | None = None
     """The metadata file of an Iceberg table, where it is not to be looked for."""
     allow_unknown_features: bool = False
+    catalog: CatalogTable | None = field(repr=False, default=None)
+    """The catalog that knows the table, where it was found in one: changes are committed through it."""
 
     def snapshot(
         self,
@@ -77,7 +79,9 @@ class Source:
             return open_parquet(self.place, options=self.options)
         from geolake_nb.formats.iceberg.snapshot import open_iceberg
 
-        return open_iceberg(self.storage, metadata=self.metadata, snapshot_id=snapshot_id, timestamp=timestamp, ref=ref)
+        return open_iceberg(
+            self.storage, metadata=self._newest_metadata(), snapshot_id=snapshot_id, timestamp=timestamp, ref=ref
+        )
 
     def history(self, *, newest: int | None = None) -> Sequence[VersionInfo]:
         """The versions of the table, or so many of them, newest first."""
@@ -89,7 +93,11 @@ class Source:
             return []
         from geolake_nb.formats.iceberg.snapshot import iceberg_history
 
-        return iceberg_history(self.storage, metadata=self.metadata)[::-1][:newest]
+        return iceberg_history(self.storage, metadata=self._newest_metadata())[::-1][:newest]
+
+    def _newest_metadata(self) -> str | None:
+        """The metadata file, as a catalog has it now: each commit makes a new one."""
+        return self.metadata if self.catalog is None else self.catalog.newest().metadata
 
 
 def open(  # noqa: A001
@@ -179,7 +187,7 @@ def _at(place: str, options: dict[str, str]) -> Source:
 def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:
     merged = {**table.options, **options}
     storage = Storage.at(table.root, options=merged)
-    return Source(TableFormat.ICEBERG, storage, table.metadata_location, merged, table.metadata)
+    return Source(TableFormat.ICEBERG, storage, table.metadata_location, merged, table.metadata, catalog=table)
 
 
 def _look_into(place: str, options: dict[str, str]) -> Source:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.core.showing import Shown
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.planning.change_text import change_dict, change_text
+from geolake_nb.planning.finding import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -80,7 +81,7 @@ class Plan(Shown):
         one is refused. `single_writer` says that nobody else writes to a store that cannot exclude other writers.
         Applying a plan again tells whether it landed the first time, and never does it twice.
         """
-        from geolake_nb.spark.applying import apply_change
+        from geolake_nb.spark.applying import Place, apply_change
 
         if expect is not None and expect != self.hash:
             raise RefusedError(
@@ -90,14 +91,14 @@ class Plan(Shown):
             )
         self.change.require_consent({consent} if isinstance(consent, str) else consent)
         started = time.perf_counter()
-        done = apply_change(
-            self.change,
-            self._source.storage,
+        place = Place(
+            storage=self._source.storage,
             transaction=self.transaction,
             spark=spark,
+            catalog=self._source.catalog,
             single_writer=single_writer,
-            on_progress=on_progress,
         )
+        done = apply_change(self.change, place, on_progress=on_progress)
         return Report(
             verb=self.change.verb.value,
             location=self.change.location,
@@ -131,11 +132,11 @@ class Report(Shown):
 
     def __str__(self) -> str:
         if self.version is None:
-            return f"{self.verb} {self.location}: nothing to do"
+            return f"{self.verb} {printable(self.location)}: nothing to do"
         facts = [f"{value:,} {name.replace('_', ' ')}" for name, value in self.metrics.items() if value]
         over = f", over {len(self.rebased_over)} commits of others" if self.rebased_over else ""
         told = "".join(f"\n  {fact}" for fact in facts)
-        return f"{self.verb} {self.location}: version {self.version}{over}, {self.seconds:.1f} s{told}"
+        return f"{self.verb} {printable(self.location)}: version {self.version}{over}, {self.seconds:.1f} s{told}"
 
     def to_dict(self) -> dict[str, Any]:
         """`verb, location, version, transaction, rebased_over, metrics, seconds`."""

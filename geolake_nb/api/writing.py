@@ -1,7 +1,8 @@
-"""New tables and new rows: `gl.write`, and the plan that makes a Delta table of Parquet files."""
+"""New tables and new rows: `gl.write`, and the plan that makes a table of Parquet files."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.core.types import GeographyType, GeometryType
     from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.change import Change
     from geolake_nb.planning.row_sources import GivenRows
 
     Progress = Callable[[int, int], None]
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_convert", "plan_write", "write"]
 
-_MODES = ("append", "create")
+_PLANNERS = {"append": "plan_append", "create": "plan_new", "overwrite": "plan_overwrite"}
+_DELTA = {"plan_append": "append", "plan_convert": "convert", "plan_new": "convert"}
 _MIXED = re.compile(r"(geometry|geography)\(SRID:ANY\b", re.IGNORECASE)
 
 
@@ -52,7 +55,8 @@ def write(
 
     `rows` is a DataFrame of Spark, or anything that speaks Arrow: a pyarrow table, a pandas or geopandas frame.
     `columns` says which columns are geometries or geographies; they may be WKB, EWKB, WKT or Spark's own geo types,
-    which need not be named. `mode` is `create` or `append`; a table that is there says itself what its columns are.
+    which need not be named. `mode` is `create`, `append` or, for Havasu, `overwrite`; a table that is there says itself
+    what its columns are. `format` is one of `delta, havasu, iceberg, parquet`.
 
     >>> write([], "/tmp/t")
     Traceback (most recent call last):
@@ -92,11 +96,11 @@ def plan_write(
     """What `write` would do, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
 
-    if format != "delta":
-        raise RefusedError(f"tables of format {format!r} are not written yet", remedy="use one of: delta")
-    if mode not in _MODES:
-        raise GeolakeError(f"mode {mode!r} is not known", remedy=f"use one of: {', '.join(_MODES)}")
-    source = _target(os.fspath(path), storage_options)
+    form = _format(format)
+    if mode not in _PLANNERS:
+        raise GeolakeError(f"mode {mode!r} is not known", remedy=f"use one of: {', '.join(_PLANNERS)}")
+    planned = _planner(form, _PLANNERS[mode])
+    source = _target(os.fspath(path), storage_options, form)
     layout: dict[str, Any] = {
         "columns": columns or {},
         "cluster_by": _names(cluster_by),
@@ -105,23 +109,20 @@ def plan_write(
     }
     given = _given(rows, columns or {}, source.storage.location)
     if mode == "create":
-        from geolake_nb.planning.convert import plan_new
-
-        change = plan_new(
+        change = planned(
             given, source.storage, partition_by=_names(partition_by), properties=properties or {}, **layout
         )
         return Plan(change, source)
-    from geolake_nb.planning.append import plan_append
-
     snapshot = source.snapshot()
     _require_as_is(snapshot, _names(partition_by), properties)
-    return Plan(plan_append(snapshot, given, **layout), source)
+    return Plan(planned(snapshot, given, **layout), source)
 
 
 def plan_convert(
     snapshot: Snapshot,
     target: str | os.PathLike[str],
     *,
+    format: str = "delta",  # noqa: A002
     columns: Mapping[str, GeoType] | None = None,
     partition_by: str | Sequence[str] = (),
     cluster_by: str | Sequence[str] = (),
@@ -130,12 +131,12 @@ def plan_convert(
     properties: Mapping[str, str] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Plan:
-    """A new Delta table at `target` with the rows of a set of Parquet files."""
+    """A new table at `target` with the rows of a set of Parquet files."""
     from geolake_nb.api.plan import Plan
-    from geolake_nb.planning.convert import plan_convert as planned
 
-    source = _target(os.fspath(target), storage_options)
-    change = planned(
+    form = _format(format)
+    source = _target(os.fspath(target), storage_options, form)
+    change = _planner(form, "plan_convert")(
         snapshot,
         source.storage,
         columns=columns or {},
@@ -148,11 +149,31 @@ def plan_convert(
     return Plan(change, source)
 
 
-def _target(path: str, options: Mapping[str, str] | None) -> Source:
+def _format(name: str) -> TableFormat:
+    try:
+        return TableFormat(name.lower())
+    except ValueError:
+        known = ", ".join(sorted(one.value for one in TableFormat))
+        raise GeolakeError(f"format {name!r} is not known", remedy=f"use one of: {known}") from None
+
+
+def _planner(form: TableFormat, name: str) -> Callable[..., Change]:
+    """The function that decides what is written in this format."""
+    module = _DELTA.get(name, "append") if form is TableFormat.DELTA else f"{form.value}_new"
+    found: Callable[..., Change] | None = getattr(importlib.import_module(f"geolake_nb.planning.{module}"), name, None)
+    if found is None:
+        what = f"{name.removeprefix('plan_')} is not offered for {form.value} tables"
+        raise RefusedError(what, remedy="use mode='create' or mode='append'")
+    return found
+
+
+def _target(path: str, options: Mapping[str, str] | None, form: TableFormat) -> Source:
     from geolake_nb.api.opening import Source
 
     held = dict(options or {})
-    return Source(TableFormat.DELTA, Storage.at(path, options=held), path, held)
+    # What is Havasu shows in the metadata alone: it is found as Iceberg is.
+    found = TableFormat.ICEBERG if form is TableFormat.HAVASU else form
+    return Source(found, Storage.at(path, options=held), path, held)
 
 
 def _names(value: str | Sequence[str]) -> list[str]:

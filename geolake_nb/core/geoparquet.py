@@ -1,4 +1,4 @@
-"""The `geo` metadata of GeoParquet files, versions 0.1 to 2.0: read, and written as 1.1."""
+"""The `geo` metadata of GeoParquet files, versions 0.1 to 2.0: read, and written as 1.1 or 2.0."""
 
 from __future__ import annotations
 
@@ -169,14 +169,15 @@ def from_geo_metadata(value: str | bytes | Mapping[str, Any]) -> GeoMetadata:
     return GeoMetadata(primary, read, version, extra)
 
 
-def to_geo_metadata(geo: GeoMetadata) -> str:
-    """The metadata as GeoParquet 1.1, whatever version it was read from.
+def to_geo_metadata(geo: GeoMetadata, *, keep_version: bool = False) -> str:
+    """The metadata as GeoParquet 1.1, whatever version it was read from; with `keep_version` 2.0 stays what it is.
 
     >>> to_geo_metadata(GeoMetadata("g", {"g": GeoColumn(geometry_types=("Point",))}))
     '{"version":"1.1.0","primary_column":"g","columns":{"g":{"encoding":"WKB","geometry_types":["Point"]}}}'
     """
-    columns = {name: _write_column(name, column) for name, column in geo.columns.items()}
-    value = {"version": "1.1.0", "primary_column": geo.primary_column, "columns": columns, **geo.extra}
+    version = geo.version if keep_version and geo.version.startswith("2.") else "1.1.0"
+    columns = {name: _write_column(name, column, version) for name, column in geo.columns.items()}
+    value = {"version": version, "primary_column": geo.primary_column, "columns": columns, **geo.extra}
     try:
         text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         text.encode()  # half a character is no text
@@ -336,14 +337,16 @@ def _is_number(value: Any) -> bool:
     return is_number and abs(value) <= sys.float_info.max
 
 
-def _write_column(name: str, column: GeoColumn) -> dict[str, Any]:
+def _write_column(name: str, column: GeoColumn, version: str) -> dict[str, Any]:
     where = f"geo, column {name}"
+    two = version.startswith("2.")
     if column.encoding is GeoEncoding.WKT:
-        raise SchemaError("GeoParquet 1.1 has no WKT", where=where, remedy="convert the values to WKB")
-    if column.algorithm not in (None, EdgeAlgorithm.SPHERICAL):
+        raise SchemaError(f"GeoParquet {version[:3]} has no WKT", where=where, remedy="convert the values to WKB")
+    if column.algorithm not in (None, EdgeAlgorithm.SPHERICAL) and not two:
         raise SchemaError("GeoParquet 1.1 has planar and spherical edges only", where=where)
     # GeoParquet 1.1 has no names for types with M, and an empty list says that the types are not known.
-    types = column.geometry_types if all(map(_TYPE.fullmatch, column.geometry_types)) else ()
+    known = _TYPE_2 if two else _TYPE
+    types = column.geometry_types if all(map(known.fullmatch, column.geometry_types)) else ()
     value: dict[str, Any] = {"encoding": column.encoding.value, "geometry_types": list(types)}
     if column.crs.is_unknown:
         value["crs"] = None
@@ -351,6 +354,8 @@ def _write_column(name: str, column: GeoColumn) -> dict[str, Any]:
         value["crs"] = column.crs.to_projjson()
     if column.algorithm is not None:
         value["edges"] = "spherical"
+    if two and column.algorithm not in (None, EdgeAlgorithm.SPHERICAL):
+        value["algorithm"] = column.algorithm.value
     if column.orientation is not None:
         value["orientation"] = column.orientation
     box = column.box

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "METADATA_FIELDS",
     "RASTER_V1",
+    "as_group",
     "metadata_columns",
     "metadata_from_arrow",
     "rasters_from_arrow",
@@ -102,6 +103,37 @@ def rasters_from_arrow(column: pa.Array | pa.ChunkedArray) -> list[Raster | None
             except UnicodeDecodeError:
                 raise RasterError("an out_db_url is no UTF-8", where=f"row {len(rasters)}") from None
     return rasters
+
+
+def as_group(column: pa.Array, kind: pa.DataType = RASTER_V1, *, absent: pa.Array | None = None) -> pa.Array:
+    """The values of a raster's group as that type, whichever of its optional fields a writer left out.
+
+    `absent` says where what is around the values is null.
+
+    >>> bare = pa.array([{"width": 1, "height": 2, "num_bands": 0, "crs_wkt": None, "geo_reference": None}])
+    >>> as_group(bare).type == RASTER_V1, as_group(bare)[0]["band_1"].as_py() is None
+    (True, True)
+    """
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        places = [column.type.get_field_index(field.name) for field in fields]
+        gone = column.is_null() if absent is None else pc.or_(column.is_null(), absent)
+        children = [
+            pa.nulls(len(column), field.type) if place < 0 else as_group(column.field(place), field.type, absent=gone)
+            for field, place in zip(fields, places, strict=True)
+        ]
+        # Spark has nulls in all fields of a null; Parquet takes none in a field that is required.
+        children = [
+            child
+            if field.nullable or pa.types.is_nested(field.type)
+            else pc.if_else(gone, pa.scalar(0, field.type), child)
+            for field, child in zip(fields, children, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(column.type):
+        values = as_group(column.values, kind.value_type)
+        return pa.Array.from_buffers(kind, len(column), column.buffers()[:2], -1, column.offset, [values])
+    return column.cast(kind)
 
 
 def metadata_columns(*path: str) -> list[str]:

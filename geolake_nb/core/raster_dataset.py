@@ -32,21 +32,17 @@ def in_db_from_dataset(dataset: DatasetReader, *, window: Window | None = None) 
     True
     """
     pixel_types = _pixel_types(dataset)
-    width, height, place = dataset.width, dataset.height, _geo_reference(dataset)
-    if window is not None:
-        window = _whole_pixels(dataset, window)
-        width, height = window.width, window.height
-        place = _geo_reference(dataset, column=window.col_off, row=window.row_off)
+    window, place = _grid(dataset, window)
     bands = []
     for index, pixel_type in enumerate(pixel_types):
         cells = dataset.read(index + 1, window=window)
         data = cells.astype(pixel_type.dtype, copy=False).tobytes()
         bands.append(Band(pixel_type, _no_data(dataset.nodatavals[index], pixel_type), data))
-    return Raster(width, height, tuple(bands), _crs_wkt(dataset), place)
+    return Raster(window.width, window.height, tuple(bands), _crs_wkt(dataset), place)
 
 
-def out_db_from_dataset(dataset: DatasetReader, *, url: str) -> Raster:
-    """The raster of an open dataset with its cells left in the file, which readers will find at `url`.
+def out_db_from_dataset(dataset: DatasetReader, *, url: str, window: Window | None = None) -> Raster:
+    """The raster of an open dataset, or of a window of it, with its cells left in the file that is at `url`.
 
     >>> here = GeoReference.from_affine((9.0, 0.0, 0.0, 0.0, -9.0, 0.0))
     >>> raster = Raster(2, 1, (Band(PixelType.PT_8BUI, data=b"ab"),), None, here)
@@ -59,7 +55,8 @@ def out_db_from_dataset(dataset: DatasetReader, *, url: str) -> Raster:
         Band(pixel_type, _no_data(no_data, pixel_type), out_db_band_no=index, out_db_url=url)
         for index, (pixel_type, no_data) in enumerate(zip(_pixel_types(dataset), dataset.nodatavals, strict=True))
     )
-    return Raster(dataset.width, dataset.height, bands, _crs_wkt(dataset), _geo_reference(dataset))
+    window, place = _grid(dataset, window)
+    return Raster(window.width, window.height, bands, _crs_wkt(dataset), place)
 
 
 def raster_profile(raster: Raster) -> tuple[dict[str, Any], npt.NDArray[Any]]:
@@ -147,6 +144,14 @@ def _no_data(value: float | None, pixel_type: PixelType) -> bytes | None:
     if not (value == value // 1 and limits.min <= value <= limits.max):
         return None
     return np.array(int(value), dtype).tobytes()
+
+
+def _grid(dataset: DatasetReader, window: Window | None) -> tuple[Window, GeoReference]:
+    """The cells of the window, or of the whole dataset, and where they lie."""
+    if window is None:
+        window = _rasterio("windows").Window(0, 0, dataset.width, dataset.height)
+    window = _whole_pixels(dataset, window)
+    return window, _geo_reference(dataset, column=window.col_off, row=window.row_off)
 
 
 def _whole_pixels(dataset: DatasetReader, window: Window) -> Window:

@@ -217,7 +217,7 @@ def type_name(type_: DataType) -> str:
     if isinstance(type_, PrimitiveType):
         return type_.name
     if isinstance(type_, StringType):
-        return "string" if type_.collation is None else f"string collate {type_.collation}"
+        return "string" if type_.collation is None else f"string collate {_printable(str(type_.collation))}"
     if isinstance(type_, RasterType):
         return "raster"
     if isinstance(type_, StructType):
@@ -227,7 +227,7 @@ def type_name(type_: DataType) -> str:
     if isinstance(type_, MapType):
         return "map"
     crs = type_.crs
-    marks = [crs.text if len(crs.text) <= 60 and crs.text.isprintable() else crs.name]
+    marks = [crs.text if len(crs.text) <= 60 and crs.text.isprintable() else _printable(crs.name)]
     if isinstance(type_, GeographyType):
         marks.append(type_.algorithm.value)
     if type_.encoding is not GeometryEncoding.WKB:

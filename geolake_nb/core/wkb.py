@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from geolake_nb.errors import GeolakeError
 
@@ -64,6 +64,8 @@ class WkbFault(enum.Enum):
 class WkbError(GeolakeError, ValueError):
     """A WKB value that cannot be read, with the fault and the offset of the byte where it shows."""
 
+    advice: ClassVar[str] = "Write the value again as ISO WKB, or leave its row out."
+
     def __init__(self, fault: WkbFault, offset: int, detail: int) -> None:
         self.fault = fault
         self.offset = offset
@@ -73,9 +75,13 @@ class WkbError(GeolakeError, ValueError):
 class MalformedWkbError(WkbError):
     """The bytes break the rules of WKB."""
 
+    advice: ClassVar[str] = "Look at the byte that the message names: the value was cut off, or is no WKB at all."
+
 
 class UnsupportedWkbError(WkbError):
     """The bytes may be right, but the type is not one that this package reads."""
+
+    advice: ClassVar[str] = "Turn the shape into points, lines or polygons, and write these."
 
 
 @dataclass(frozen=True, slots=True)

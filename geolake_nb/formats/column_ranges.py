@@ -23,55 +23,78 @@ class ColumnRange:
     """`None` also where a value is NaN, which is greater than any number for Spark and for Iceberg."""
     null_count: int
     rows: int = 0
+    nan_count: int | None = None
+    """`None` where values cannot be NaN."""
+    least: Any = None
+    """The ends of the values that are numbers, where some are NaN."""
+    greatest: Any = None
 
     @property
     def only_nulls(self) -> bool:
         """Whether no value is there."""
         return self.null_count == self.rows
 
+    @property
+    def numbers(self) -> tuple[Any, Any]:
+        """The ends without NaN, which Iceberg counts apart.
+
+        >>> column_range(pa.chunked_array([[1.5, float("nan"), 0.5]])).numbers
+        (0.5, 1.5)
+        """
+        return (self.least, self.greatest) if self.nan_count else (self.low, self.high)
+
 
 def column_range(values: pa.ChunkedArray) -> ColumnRange:
     """The range of some values; what has no order, such as a list, has a null count alone.
 
     >>> column_range(pa.chunked_array([[3, None, 1]]))
-    ColumnRange(low=1, high=3, null_count=1, rows=3)
+    ColumnRange(low=1, high=3, null_count=1, rows=3, nan_count=None, least=None, greatest=None)
     >>> column_range(pa.chunked_array([[1.5, float("nan")]])).high is None
     True
-    >>> column_range(pa.chunked_array([], pa.int8()))
-    ColumnRange(low=None, high=None, null_count=0, rows=0)
+    >>> column_range(pa.chunked_array([], pa.int8())).rows
+    0
     """
     kind, rows, nulls = values.type, len(values), values.null_count
+    nans = 0 if pa.types.is_floating(kind) else None
     if nulls == rows or pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-        return ColumnRange(None, None, nulls, rows)
+        return ColumnRange(None, None, nulls, rows, nans)
     try:
         ends = pc.min_max(values)
     except pa.ArrowNotImplementedError:  # half-precision numbers
         return ColumnRange(None, None, nulls, rows)
     low, high = _python(ends["min"]), _python(ends["max"])
     if pa.types.is_floating(kind):
-        numbers = pc.is_nan(values)
-        if pc.any(numbers).as_py():
-            high = None
-            low = None if pc.all(numbers).as_py() else low
-    return ColumnRange(low, high, nulls, rows)
+        nans = pc.sum(pc.is_nan(values)).as_py() or 0
+        if nans:
+            only = nans == rows - nulls
+            least, greatest = (None, None) if only else (low, high)
+            return ColumnRange(least, None, nulls, rows, nans, least, greatest)
+    return ColumnRange(low, high, nulls, rows, nans)
 
 
 def merge_ranges(parts: Iterable[ColumnRange]) -> ColumnRange:
     """The range of a column made of these parts; an end that is not known in one is not known of the whole.
 
     >>> merge_ranges([ColumnRange(1, 5, 0, 2), ColumnRange(None, None, 3, 3), ColumnRange(0, None, 0, 1)])
-    ColumnRange(low=0, high=None, null_count=3, rows=6)
-    >>> merge_ranges([])
-    ColumnRange(low=None, high=None, null_count=0, rows=0)
+    ColumnRange(low=0, high=None, null_count=3, rows=6, nan_count=None, least=None, greatest=None)
+    >>> merge_ranges([]).low is None
+    True
     """
     whole = list(parts)
     held = [part for part in whole if not part.only_nulls]
     lows, highs = [part.low for part in held], [part.high for part in held]
+    counts = [part.nan_count for part in whole if part.nan_count is not None]
+    # A part of NaN alone has no numbers; any other has both ends or none that are known.
+    numbers = [part.numbers for part in held if part.nan_count != part.rows - part.null_count]
+    known = bool(sum(counts)) and all(None not in ends for ends in numbers)
     return ColumnRange(
         min(lows) if lows and None not in lows else None,
         max(highs) if highs and None not in highs else None,
         sum(part.null_count for part in whole),
         sum(part.rows for part in whole),
+        sum(counts) if counts else None,
+        min((ends[0] for ends in numbers), default=None) if known else None,
+        max((ends[1] for ends in numbers), default=None) if known else None,
     )
 
 

@@ -15,6 +15,7 @@ from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType,
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.footer_view import FooterReader
 from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.storage_ranges import open_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ _LONG_JSON = 1_000_000
 __all__ = [
     "data_keys",
     "footer_types",
+    "inside_structs",
     "leaf_values",
     "raster_groups",
     "raster_rows",
@@ -207,7 +209,7 @@ def _values(
     from geolake_nb.core.schema_parquet import PATH_KEY
 
     # Plain binary will do: building an extension type for a CRS such as srid:5070 fails in geoarrow.
-    with pq.ParquetFile(storage.open(key), arrow_extensions_enabled=False) as file:
+    with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False) as file:
         view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
         for name, field in _columns(snapshot, *kinds):
             physical = snapshot.schema.physical_path(name)
@@ -221,10 +223,11 @@ def _values(
             table = file.read(columns=wanted)
             if table.num_columns:
                 values = table.column(0)
-                yield name, field, _descend(values, physical) if isinstance(field.type, RasterType) else values
+                yield name, field, inside_structs(values, physical) if isinstance(field.type, RasterType) else values
 
 
-def _descend(values: pa.ChunkedArray, parts: tuple[str, ...]) -> pa.ChunkedArray:
+def inside_structs(values: pa.ChunkedArray, parts: tuple[str, ...]) -> pa.ChunkedArray:
+    """The column at the end of a path, of which the first part is read already."""
     for part in parts[1:]:
         values = pa.chunked_array([chunk.flatten()[chunk.type.get_field_index(part)] for chunk in values.chunks])
     return values

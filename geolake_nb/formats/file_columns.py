@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.raster_arrow import RASTER_V1, as_group
 from geolake_nb.core.schema import join_path, type_name
 from geolake_nb.core.types import (
     DataType,
@@ -19,6 +21,7 @@ from geolake_nb.core.types import (
     ListType,
     MapType,
     PrimitiveType,
+    RasterType,
     StringType,
     StructType,
 )
@@ -34,6 +37,13 @@ __all__ = ["FileColumns", "FileLeaf", "leaf_values"]
 
 _Path = tuple[str, ...]
 _FIXED = re.compile(r"fixed\(([0-9]+)\)")
+# Havasu, Parquet data type mappings; other formats have WKB alone.
+_STORED = {
+    GeometryEncoding.EWKB: pa.binary(),
+    GeometryEncoding.GEOJSON: pa.string(),
+    GeometryEncoding.WKB: pa.binary(),
+    GeometryEncoding.WKT: pa.string(),
+}
 # Types whose values may be cast to each other, as far as each of them fits.
 _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_integer,
@@ -50,6 +60,10 @@ _FAMILIES: tuple[Callable[[pa.DataType], bool], ...] = (
     pa.types.is_date,
     pa.types.is_time,
 )
+
+
+# Above the ids of columns, and below those that Iceberg keeps for itself.
+_FIRST_GROUP_ID, _GROUP_IDS = 1_000_000_000, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +113,11 @@ class FileColumns:
             [(leaf, leaf.type) for leaf in self.leaves if isinstance(leaf.type, (GeometryType, GeographyType))]
         )
 
+    @property
+    def rasters(self) -> tuple[_Path, ...]:
+        """The paths in the schema of the columns that hold rasters."""
+        return tuple(dict.fromkeys(leaf.parts for leaf in self.leaves if isinstance(leaf.type, RasterType)))
+
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, whose columns go by logical names, as the file holds it; what does not fit is refused."""
         names = batch.schema.names
@@ -139,10 +158,31 @@ def _arrow_field(
     field: Field, parts: _Path, physical: bool, *, name: str | None = None, held: bool = False
 ) -> pa.Field:
     """The field of a file; what is in a list or a map may be null whatever the schema says, since no writer checks."""
-    metadata = None if field.id is None else {"PARQUET:field_id": str(field.id)}
+    metadata = _id_metadata(field.id)
     shown = name or ((field.physical_name or field.name) if physical else field.name)
     nullable = field.nullable or held
-    return pa.field(shown, _arrow_type(field.type, parts, physical, held=held), nullable=nullable, metadata=metadata)
+    kind = _arrow_type(field.type, parts, physical, held=held)
+    if isinstance(field.type, RasterType) and field.id is not None:
+        kind = _with_ids(kind, itertools.count(_FIRST_GROUP_ID + _GROUP_IDS * field.id))
+    return pa.field(shown, kind, nullable=nullable, metadata=metadata)
+
+
+def _id_metadata(id_: int | None) -> dict[str, str] | None:
+    return None if id_ is None else {"PARQUET:field_id": str(id_)}
+
+
+def _with_ids(kind: pa.DataType, ids: Iterator[int]) -> pa.DataType:
+    """The group of a raster with an id for every field in it.
+
+    The schema of the table has none, and there are readers that want ids on all columns of a file or on none.
+    """
+
+    def marked(field: pa.Field) -> pa.Field:
+        return field.with_metadata(_id_metadata(next(ids))).with_type(_with_ids(field.type, ids))
+
+    if pa.types.is_struct(kind):
+        return pa.struct([marked(field) for field in kind])
+    return pa.list_(marked(kind.value_field)) if pa.types.is_list(kind) else kind
 
 
 def _arrow_type(type_: DataType, parts: _Path, physical: bool, *, held: bool = False) -> pa.DataType:
@@ -161,8 +201,10 @@ def _arrow_type(type_: DataType, parts: _Path, physical: bool, *, held: bool = F
         return pa.map_(key, inner(type_.value, name="value"))
     if isinstance(type_, StringType):
         return pa.string()
-    if isinstance(type_, (GeometryType, GeographyType)) and type_.encoding is GeometryEncoding.WKB:
-        return pa.binary()
+    if isinstance(type_, (GeometryType, GeographyType)) and type_.encoding in _STORED:
+        return _STORED[type_.encoding]
+    if isinstance(type_, RasterType):
+        return RASTER_V1
     found = arrow_type_of(type_)
     if found is None and isinstance(type_, PrimitiveType):
         if match := _FIXED.fullmatch(type_.name):
@@ -193,8 +235,22 @@ def _leaves_below(type_: DataType, parts: _Path, path: _Path, physical: bool) ->
     elif isinstance(type_, MapType):
         for field in (type_.key, type_.value):
             yield from _leaves_below(field.type, (*parts, field.name), (*path, "key_value", field.name), physical)
+    elif isinstance(type_, RasterType):
+        for inner in _group_paths(RASTER_V1):
+            yield FileLeaf(parts, (*path, *inner), type_)
     else:
         yield FileLeaf(parts, path, type_)
+
+
+def _group_paths(kind: pa.DataType) -> Iterator[_Path]:
+    """The paths of the leaves inside the group of a raster."""
+    if pa.types.is_struct(kind):
+        for field in kind:
+            yield from ((field.name, *inner) for inner in _group_paths(field.type))
+    elif pa.types.is_list(kind):
+        yield from (("list", "element", *inner) for inner in _group_paths(kind.value_type))
+    else:
+        yield ()
 
 
 def _fit(array: pa.Array, column: Field, field: pa.Field, parts: _Path, mask: pa.Array | None = None) -> pa.Array:
@@ -219,6 +275,8 @@ def _fit_values(array: pa.Array, column: Field, kind: pa.DataType, parts: _Path)
     if array.type == kind and not pa.types.is_nested(kind):
         return array
     type_ = column.type
+    if isinstance(type_, RasterType) and pa.types.is_struct(array.type):
+        return as_group(array, kind)
     if isinstance(type_, StructType) and pa.types.is_struct(array.type):
         return _fit_struct(array, type_, kind, parts)
     if isinstance(type_, ListType) and not pa.types.is_map(array.type) and hasattr(array.type, "value_field"):
@@ -231,6 +289,10 @@ def _fit_values(array: pa.Array, column: Field, kind: pa.DataType, parts: _Path)
         values = _fit(array.items, type_.value, kind.item_field, (*parts, "value"))
         entries = pa.StructArray.from_arrays([keys, values], fields=[kind.key_field, kind.item_field])
         return _relisted(array, kind, entries)
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.wrap_array(_fit_values(array, column, kind.storage_type, parts))
+    if _same_bits(array.type, kind):
+        return array.view(kind)
     if not pa.types.is_null(array.type) and not _same_family(array.type, kind):
         raise SchemaError(f"values of type {array.type} do not fit {type_name(type_)}", where=join_path(parts))
     try:
@@ -264,7 +326,19 @@ def _relisted(array: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
     )
 
 
+def _same_bits(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether one carries the values of the other: Spark has integers and no times, nanoseconds or unsigned numbers."""
+    for number, carried in ((one, other), (other, one)):
+        known = pa.types.is_time(carried) or carried == pa.uint64()
+        known |= pa.types.is_timestamp(carried) and carried.unit == "ns"
+        if known and pa.types.is_signed_integer(number):
+            return bool(number.bit_width == carried.bit_width)
+    return False
+
+
 def _same_family(one: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_float32(one) and pa.types.is_float16(other):
+        return True  # as which halves pass through Spark
     if pa.types.is_floating(one) and pa.types.is_floating(other):
         return bool(one.bit_width <= other.bit_width)
     return any(family(one) and family(other) for family in _FAMILIES)

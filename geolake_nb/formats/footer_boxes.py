@@ -81,6 +81,10 @@ class FooterColumn:
             part = self._from_file(part)
         return self.usable(part)
 
+    def stored(self, index: int) -> GeoEvidence:
+        """The geospatial statistics of one row group as far as a scan may rely on them; no other source is asked."""
+        return self.usable(self._part(index))
+
     def stated(self) -> GeoEvidence:
         """The geospatial statistics of all row groups as stored, joined; not widened, and not trusted yet."""
         return self._merged([self._part(index) for index in range(self.view.metadata.num_row_groups)])

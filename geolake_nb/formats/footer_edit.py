@@ -1,4 +1,4 @@
-"""Changes the geo columns of a Parquet footer: logical types, boxes, null counts; all else stays byte for byte."""
+"""Changes what a Parquet footer says of geo columns (types, boxes, null counts), and its properties; all else stays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from geolake_nb.core.bound_codec import to_parquet_fields
 from geolake_nb.core.crs import CRS84
 from geolake_nb.core.schema import join_path
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
-from geolake_nb.errors import CorruptTableError, SchemaError
+from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableError
 from geolake_nb.formats.thrift_compact import ListValue, Struct, Wire, double, read_struct, write_struct
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class LeafEdit:
 
 
 # parquet.thrift: the numbers of the fields.
-_SCHEMA, _ROW_GROUPS, _CREATED_BY = 2, 4, 6
+_SCHEMA, _ROW_GROUPS, _PROPERTIES, _CREATED_BY, _ENCRYPTION = 2, 4, 5, 6, 8
+_KEY, _KEY_VALUE = 1, 2
 _TYPE, _NAME, _CHILDREN, _CONVERTED, _LOGICAL = 1, 4, 5, 6, 10
 _GEOMETRY, _GEOGRAPHY = 17, 18
 _CRS, _ALGORITHM = 1, 2
@@ -71,19 +72,24 @@ def edit_footer(
     footer: bytes,
     leaves: Mapping[tuple[str, ...], LeafEdit],
     *,
+    properties: Mapping[str, str | None] | None = None,
     created_by: str | None = None,
     where: str | None = None,
 ) -> bytes:
     """The footer with other words on these leaves, which go by their names in the file from the top down.
 
     Binary minima and maxima of the leaves go away, from the footer and, by its place in the file, the page index:
-    the bytes of a geometry have no order. `created_by` replaces the name of the writer.
+    the bytes of a geometry have no order. `properties` are set, or go away where they are `None`; others stay.
+    `created_by` replaces the name of the writer.
 
     >>> edit_footer(b"", {})
     Traceback (most recent call last):
     geolake_nb.errors.CorruptTableError: the Thrift structure ends before its end
     """
     tree = read_struct(footer, where=where)
+    if tree.get(_ENCRYPTION) is not None:
+        # Parquet, Modular encryption: what stands in a plain footer is signed.
+        raise UnsupportedTableError("columns of the file are encrypted, and its footer is signed", where=where)
     tree = tree.with_field(_SCHEMA, Wire.LIST, _with_types(tree, leaves, where))
     groups = _structs(tree, _ROW_GROUPS, where)
     for path, edit in leaves.items():
@@ -93,6 +99,8 @@ def edit_footer(
             )
     edited = tuple([_edit_group(group, index, leaves, where) for index, group in enumerate(groups)])
     tree = tree.with_field(_ROW_GROUPS, Wire.LIST, ListValue(Wire.STRUCT, edited))
+    if properties:
+        tree = _with_properties(tree, properties, where)
     if created_by is not None:
         tree = tree.with_field(_CREATED_BY, Wire.BINARY, created_by.encode())
     return write_struct(tree)
@@ -105,6 +113,25 @@ def footer_with_tail(footer: bytes) -> bytes:
     b'abc\\x03\\x00\\x00\\x00PAR1'
     """
     return footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def _with_properties(tree: Struct, properties: Mapping[str, str | None], where: str | None) -> Struct:
+    wanted = dict(properties)
+    kept: list[Struct] = []
+    for pair in _structs(tree, _PROPERTIES, where) if tree.get(_PROPERTIES) is not None else ():
+        key = pair.get(_KEY)
+        name = key.decode(errors="replace") if isinstance(key, bytes) else ""
+        if name not in properties:
+            kept.append(pair)
+        elif (text := wanted.pop(name, None)) is not None:
+            kept.append(pair.with_field(_KEY_VALUE, Wire.BINARY, text.encode()))
+    for name, text in wanted.items():
+        if text is not None:
+            pair = Struct().with_field(_KEY, Wire.BINARY, name.encode())
+            kept.append(pair.with_field(_KEY_VALUE, Wire.BINARY, text.encode()))
+    if not kept:
+        return tree.without(_PROPERTIES)
+    return tree.with_field(_PROPERTIES, Wire.LIST, ListValue(Wire.STRUCT, tuple(kept)))
 
 
 def _with_types(tree: Struct, leaves: Mapping[_Leaf, LeafEdit], where: str | None) -> ListValue:

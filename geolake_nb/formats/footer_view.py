@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from geolake_nb.core.geoparquet import from_geo_metadata
 from geolake_nb.core.schema_parquet import from_parquet_schema, with_geo_metadata
 from geolake_nb.errors import CorruptTableError, GeolakeError, SchemaError
+from geolake_nb.formats.box_mark import BOX_MARK, has_box_mark
 from geolake_nb.formats.foreign_boxes import is_own_writer
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import DataType, Field
 
 __all__ = ["FileView", "FooterReader", "SchemaIndex"]
+
+# Properties that differ from file to file and have no say in the schema.
+_NOT_SHARED = (b"ARROW:schema", b"geo", BOX_MARK.encode())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +55,7 @@ class FileView:
     geo_problem: str | None
     """Why GeoParquet metadata that is there cannot be used."""
     own: bool
-    """Whether this package wrote the file."""
+    """Whether this package wrote the file, or its boxes."""
 
     index: SchemaIndex
 
@@ -91,11 +95,12 @@ class FooterReader:
                 schema, index = self._with_index(plain, geo)
             except SchemaError as error:
                 geo, problem = None, str(error)
-        return FileView(metadata, plain, schema, leaves, geo, problem, is_own_writer(metadata.created_by), index)
+        own = is_own_writer(metadata.created_by) or has_box_mark(metadata)
+        return FileView(metadata, plain, schema, leaves, geo, problem, own, index)
 
     def _read_plain(self, metadata: pq.FileMetaData, where: str) -> tuple[Schema, dict[str, int]]:
         # A CRS may be in a property of the file, so that two files differ in their properties too.
-        held = {key: text for key, text in (metadata.metadata or {}).items() if key not in (b"ARROW:schema", b"geo")}
+        held = {key: text for key, text in (metadata.metadata or {}).items() if key not in _NOT_SHARED}
         parquet = metadata.schema
         for known, properties, schema, leaves in self._plain:
             if known.equals(parquet) and properties == held:

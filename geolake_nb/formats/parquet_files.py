@@ -23,6 +23,7 @@ from geolake_nb.core.types import (
     StructType,
 )
 from geolake_nb.errors import MissingFileError, NotATableError, StorageError
+from geolake_nb.formats.box_mark import BOX_MARK
 from geolake_nb.formats.file_table import FileTable, GeoStatsColumns, sides_of
 from geolake_nb.formats.footer_boxes import GeoEvidence, locate, without_column
 from geolake_nb.formats.footer_scalars import footer_scalars
@@ -329,7 +330,7 @@ def _shared_properties(views: Sequence[FileView]) -> dict[str, str]:
     return {
         key.decode(errors="replace"): value.decode(errors="replace")
         for key, value in (shared or {}).items()
-        if key not in (b"ARROW:schema", b"geo", b"pandas")
+        if key not in (b"ARROW:schema", b"geo", b"pandas", BOX_MARK.encode())
     }
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-__all__ = ["FIRST_READ", "MAGIC", "read_footer"]
+__all__ = ["FIRST_READ", "MAGIC", "footer_bytes", "parse_footer"]
 
 MAGIC = b"PAR1"
 FIRST_READ = 64 * 1024
@@ -22,15 +22,13 @@ FIRST_READ = 64 * 1024
 _MAX_FOOTER = 1 << 30
 
 
-def read_footer(tail: bytes, size: int, *, where: str, more: Callable[[int, int], bytes]) -> pq.FileMetaData:
-    """The footer of a file of `size` bytes that ends with `tail`; `more(start, length)` reads what is missing.
+def footer_bytes(tail: bytes, size: int, *, where: str, more: Callable[[int, int], bytes]) -> bytes:
+    """The bytes of the footer of a file of `size` bytes that ends with `tail`; `more(start, length)` reads the rest.
 
-    >>> read_footer(b"", 0, where="a.parquet", more=lambda start, length: b"")
+    >>> footer_bytes(b"", 0, where="a.parquet", more=lambda start, length: b"")
     Traceback (most recent call last):
     geolake_nb.errors.CorruptTableError: a.parquet: the file is empty, not Parquet
     """
-    import pyarrow.parquet as pq
-
     if not size:
         raise CorruptTableError("the file is empty, not Parquet", where=where)
     if tail[-4:] == b"PARE":
@@ -42,8 +40,20 @@ def read_footer(tail: bytes, size: int, *, where: str, more: Callable[[int, int]
         raise CorruptTableError(f"the Parquet footer claims {length - 8} bytes, of {size} in the file", where=where)
     if length > len(tail):
         tail = more(size - length, length - len(tail)) + tail
+    return tail[-length:-8]
+
+
+def parse_footer(footer: bytes, *, where: str) -> pq.FileMetaData:
+    """The footer that the bytes are.
+
+    >>> parse_footer(b"no Thrift", where="a.parquet")
+    Traceback (most recent call last):
+    geolake_nb.errors.CorruptTableError: a.parquet: the Parquet footer cannot be read: ...
+    """
+    import pyarrow.parquet as pq
+
     try:
-        return pq.read_metadata(pa.BufferReader(MAGIC + tail[-length:]))
+        return pq.read_metadata(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         reason = (str(problem).splitlines() or ["it is malformed"])[0][:200]
         raise CorruptTableError(f"the Parquet footer cannot be read: {reason}", where=where) from None

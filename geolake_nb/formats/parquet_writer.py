@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from geolake_nb import __version__
 from geolake_nb.core.bounds import column_stats
-from geolake_nb.core.schema import join_path
+from geolake_nb.core.raster_bounds import raster_stats
+from geolake_nb.core.schema import join_path, type_name
 from geolake_nb.core.statistics import ColumnStats, merge
-from geolake_nb.core.types import GeographyType, GeometryType, StructType
-from geolake_nb.errors import GeolakeError, SchemaError, StorageError
+from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType, StructType
+from geolake_nb.errors import GeolakeError, RasterError, SchemaError, StorageError
 from geolake_nb.formats.column_ranges import ColumnRange, column_range, merge_ranges
+from geolake_nb.formats.covering import add_coverings, with_coverings
 from geolake_nb.formats.file_columns import FileColumns, leaf_values
 from geolake_nb.formats.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
 from geolake_nb.formats.foreign_boxes import OWN_WRITER
+from geolake_nb.formats.geo_property import GEO, geo_property
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +32,9 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
+    from geolake_nb.core.geoparquet import GeoMetadata
     from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.covering import CoveringColumn
     from geolake_nb.formats.storage import Storage
 
 __all__ = ["CREATED_BY", "ColumnRange", "Layout", "ParquetWriter", "WrittenFile"]
@@ -41,6 +47,8 @@ _MOST_ROWS = 1 << 20  # pyarrow cuts larger row groups by itself
 # Of a row group before it is encoded: rows of large shapes must not fill the memory, nor the 32 bits in which
 # binary columns count their bytes.
 _MOST_BYTES = 1 << 27
+_PIXELS = ("data", "no_data")
+_ROW = re.compile(r"^row (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,18 @@ class Layout:
     measured: frozenset[tuple[str, ...]] = frozenset()
     """Logical paths of columns whose range and null count are wanted; they are reached through structs only.
 
-    Geo columns are measured in any case.
+    Geo columns and rasters are measured in any case.
     """
+    geoparquet: GeoMetadata | None = None
+    """What the `geo` property says of the columns; boxes and types are filled in. `None` for no such property."""
+    coverings: tuple[CoveringColumn, ...] = ()
+    """Columns with the box of each row, which are made here."""
+    properties: tuple[tuple[str, str], ...] = ()
+    """More properties of the files."""
+    suffix: str = ".parquet"
+    """How the names of files end."""
+    geo_types: bool = True
+    """Whether shapes have Parquet's geo types and boxes; those of Havasu are plain bytes or text."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,9 +92,11 @@ class WrittenFile:
     bytes: int
     rows: int
     geo: Mapping[tuple[str, ...], ColumnStats]
-    """Of every geo column by its logical path; in a list or a map the rows are the values."""
+    """Of every geo or raster column by its logical path; in a list or a map the rows are the values."""
     scalars: Mapping[tuple[str, ...], ColumnRange]
     """Of the columns that were to be measured."""
+    metadata: pq.FileMetaData | None = None
+    """The footer before geo types and boxes went in: sizes and places of the column chunks."""
 
 
 class ParquetWriter:
@@ -100,35 +120,43 @@ class ParquetWriter:
     def __init__(self, storage: Storage, key: str, layout: Layout) -> None:
         import pyarrow.parquet as pq
 
+        layout = replace(layout, schema=with_coverings(layout.schema, layout.coverings))
         if not 0 < layout.row_group_rows <= _MOST_ROWS:
             raise SchemaError(f"a row group has 1 to {_MOST_ROWS} rows, not {layout.row_group_rows}", where=key)
         self._key = key
         self._layout = layout
         self._columns = FileColumns.of(layout.schema, physical_names=layout.physical_names)
         self._geo = self._columns.geo
+        if layout.geo_types:
+            _refuse_havasu(self._columns)
         geo_paths = {leaf.path for leaf, _ in self._geo}
         self._tops = {field.name: index for index, field in enumerate(layout.schema.fields)}
         measured = sorted(path for path in layout.measured if _is_plain(layout.schema, path))
-        plain = [".".join(leaf.path) for leaf in self._columns.leaves if leaf.path not in geo_paths]
+        others = [leaf for leaf in self._columns.leaves if leaf.path not in geo_paths]
+        plain = [".".join(leaf.path) for leaf in others if not isinstance(leaf.type, RasterType)]
+        # Bytes of geometries and pixels have no order, and repeat too rarely for a dictionary.
+        repeats = [".".join(leaf.path) for leaf in others if leaf.path[-1] not in _PIXELS or leaf.type != RasterType()]
         self._geo_parts: dict[_Path, list[ColumnStats]] = {leaf.parts: [] for leaf, _ in self._geo}
+        self._geo_parts |= {parts: [] for parts in self._columns.rasters}
         self._ranges: dict[_Path, list[ColumnRange]] = {path: [] for path in measured}
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._rows = 0
         self._written: WrittenFile | None = None
+        self._footers: list[pq.FileMetaData] = []
         self._place: AbstractContextManager[str] | None = storage.new_file(key)
         self._local = self._place.__enter__()
         try:
             self._sink = pa.OSFile(self._local, "wb")
-            # Bytes of geometries have no order, and repeat too rarely for a dictionary.
             self._writer: pq.ParquetWriter = pq.ParquetWriter(
                 self._sink,
                 self._columns.arrow,
                 compression=layout.compression,
+                metadata_collector=self._footers,
                 store_decimal_as_integer=True,
                 store_schema=False,
-                use_dictionary=plain or False,
+                use_dictionary=repeats or False,
                 write_page_index=True,
                 write_statistics=plain or False,
             )
@@ -169,7 +197,7 @@ class ParquetWriter:
         if self._place is None:
             raise SchemaError("the file is closed", where=self._key)
         for piece in _pieces(batch):
-            fitted = self._columns.fit(piece)
+            fitted = self._columns.fit(add_coverings(piece, self._layout.schema, self._layout.coverings))
             self._waiting.append(fitted)
             self._waiting_rows += len(fitted)
             self._waiting_bytes += piece.nbytes
@@ -187,19 +215,22 @@ class ParquetWriter:
         try:
             if self._waiting_rows:
                 self._flush(self._waiting_rows)
+            geo = {leaf.parts: merge(self._geo_parts[leaf.parts], type=kind) for leaf, kind in self._geo}
             with self._errors():
-                self._writer.add_key_value_metadata(_crs_properties([kind for _, kind in self._geo]))
+                if self._layout.geo_types:
+                    self._writer.add_key_value_metadata(_crs_properties([kind for _, kind in self._geo]))
+                self._writer.add_key_value_metadata(self._properties(geo))
                 self._writer.close()
                 self._sink.close()
                 size = self._edit_footer()
-            geo = {leaf.parts: merge(self._geo_parts[leaf.parts], type=kind) for leaf, kind in self._geo}
+            geo |= {parts: merge(self._geo_parts[parts], type=RasterType()) for parts in self._columns.rasters}
         except BaseException as problem:
             self._leave(problem)
             raise
         place, self._place = self._place, None
         place.__exit__(None, None, None)
         scalars = {path: merge_ranges(parts) for path, parts in self._ranges.items()}
-        self._written = WrittenFile(self._key, size, self._rows, geo, scalars)
+        self._written = WrittenFile(self._key, size, self._rows, geo, scalars, self._footers[0])
         return self._written
 
     def abort(self) -> None:
@@ -213,6 +244,9 @@ class ParquetWriter:
         for leaf, kind in self._geo:
             values = leaf_values(group.column(self._tops[leaf.parts[0]]), schema, leaf.parts)
             self._geo_parts[leaf.parts].append(column_stats(values, type=kind))
+        for path in self._columns.rasters:
+            values = leaf_values(group.column(self._tops[path[0]]), schema, path)
+            self._geo_parts[path].append(self._raster_stats(values, path))
         for path, parts in self._ranges.items():
             parts.append(column_range(leaf_values(group.column(self._tops[path[0]]), schema, path)))
         with self._errors():
@@ -222,11 +256,26 @@ class ParquetWriter:
         self._waiting_rows = rest.num_rows
         self._waiting_bytes = int(rest.nbytes) if rest.num_rows else 0
 
+    def _raster_stats(self, values: pa.ChunkedArray, path: _Path) -> ColumnStats:
+        try:
+            return raster_stats(values)
+        except RasterError as problem:
+            row = _ROW.sub(lambda match: f"row {int(match[1]) + self._rows}", problem.where or "")
+            where = f"{self._key}, column {join_path(path)}" + (f", {row}" if row else "")
+            raise RasterError(problem.what, where=where, remedy=problem.remedy) from None
+
+    def _properties(self, geo: Mapping[_Path, ColumnStats]) -> dict[str, str]:
+        held = dict(self._layout.properties)
+        if self._layout.geoparquet is not None:
+            tops = {parts[0]: stats for parts, stats in geo.items() if len(parts) == 1}
+            held[GEO] = geo_property(self._layout.geoparquet, tops)
+        return held
+
     def _edit_footer(self) -> int:
         """Put what pyarrow cannot write into the footer, and give the size of the file."""
         edits = {
             leaf.path: LeafEdit(kind, [_chunk_stats(part) for part in self._geo_parts[leaf.parts]])
-            for leaf, kind in self._geo
+            for leaf, kind in (self._geo if self._layout.geo_types else ())
         }
         with open(self._local, "r+b") as file:
             end = file.seek(-8, os.SEEK_END)
@@ -278,6 +327,15 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     half = len(batch) // 2
     yield from _pieces(batch.slice(0, half))
     yield from _pieces(batch.slice(half))
+
+
+def _refuse_havasu(columns: FileColumns) -> None:
+    """Raise for what only Havasu stores: rasters, and shapes that are not WKB."""
+    for leaf in columns.leaves:
+        wkb = not isinstance(leaf.type, (GeometryType, GeographyType)) or leaf.type.encoding is GeometryEncoding.WKB
+        if isinstance(leaf.type, RasterType) or not wkb:
+            what = f"a column of type {type_name(leaf.type)} cannot be written"
+            raise SchemaError(what, where=join_path(leaf.parts), remedy="cast it or leave it out")
 
 
 def _chunk_stats(stats: ColumnStats) -> ChunkStats:

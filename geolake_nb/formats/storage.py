@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from geolake_nb.errors import MissingFileError, StorageError
-from geolake_nb.formats.parquet_footer import FIRST_READ, read_footer
+from geolake_nb.formats.parquet_footer import FIRST_READ, footer_bytes, parse_footer
 from geolake_nb.formats.storage_local import LocalFolder
 from geolake_nb.formats.storage_objects import ObjectPrefix
 from geolake_nb.formats.storage_place import Backend, Entry, Place, clean_key, is_url, split_last
@@ -228,6 +228,40 @@ class Storage:
         """
         return self._backend.new_file(self._own(path))
 
+    def replaced_file(self, path: str) -> AbstractContextManager[str]:
+        """A local path to be filled inside the block, and then the file: readers see the old one or the new one.
+
+        >>> import tempfile, pathlib
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.put_if_absent("a.bin", b"abc")
+        >>> with storage.replaced_file("a.bin") as place:
+        ...     _ = pathlib.Path(place).write_bytes(storage.read("a.bin") + b"d")
+        >>> storage.read("a.bin")
+        b'abcd'
+        """
+        return self._backend.replaced_file(self._own(path))
+
+    def link(self, path: str, other: str) -> None:
+        """Give a file a second name, which must not be there yet; a copy where there are no links.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.put_if_absent("a", b"abc")
+        >>> storage.link("a", "old/a")
+        >>> storage.read("old/a")
+        b'abc'
+        """
+        self._backend.link(self._own(path), self._own(other))
+
+    def rename(self, path: str, other: str) -> None:
+        """Give a file another name; a file that has it is replaced."""
+        self._backend.rename(self._own(path), self._own(other))
+
+    def stat(self, path: str) -> Entry:
+        """The size of a file and when it was changed."""
+        backend, key = self._route(path)
+        return backend.stat(key)
+
     def remove(self, path: str) -> None:
         """Remove a file; one that is not there is fine."""
         self._backend.remove(self._own(path))
@@ -254,17 +288,27 @@ class Storage:
         """The footers of Parquet files, in order and in parallel; `on_progress(done, total)` is called for each."""
 
         def read(path: str) -> pq.FileMetaData:
-            backend, key = self._route(path)
-            tail, size = backend.tail(key, FIRST_READ)
-            where = path if is_url(path) or path.startswith("/") else f"{self.location}/{path}"
-            return read_footer(
-                tail, size, where=where, more=lambda start, length: backend.read_range(key, start, length)
-            )
+            return parse_footer(self.parquet_footer(path), where=self._shown(path))
 
         for done, footer in enumerate(self._in_parallel(read, paths, workers), 1):
             if on_progress is not None:
                 on_progress(done, len(paths))
             yield footer
+
+    def parquet_footer(self, path: str) -> bytes:
+        """The bytes of the footer of a Parquet file, without its length and the magic bytes."""
+        backend, key = self._route(path)
+        tail, size = backend.tail(key, FIRST_READ)
+        return footer_bytes(
+            tail, size, where=self._shown(path), more=lambda start, length: backend.read_range(key, start, length)
+        )
+
+    def parquet_footers(self, paths: Sequence[str], *, workers: int = 64) -> Iterator[bytes]:
+        """The bytes of the footers of Parquet files, in order and in parallel."""
+        return self._in_parallel(self.parquet_footer, paths, workers)
+
+    def _shown(self, path: str) -> str:
+        return path if is_url(path) or path.startswith("/") else f"{self.location}/{path}"
 
     def _find(self, path: str) -> tuple[Storage, str]:
         """The storage below which the path is, and its key there."""

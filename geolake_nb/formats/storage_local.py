@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.errors import MissingFileError, StorageError
 from geolake_nb.formats.storage_place import Entry
-from geolake_nb.formats.storage_writing import link_if_absent, new_local_file
+from geolake_nb.formats.storage_writing import (
+    link_if_absent,
+    link_local_file,
+    new_local_file,
+    rename_local_file,
+    replaced_local_file,
+)
 
 if TYPE_CHECKING:
     import builtins
@@ -121,6 +127,24 @@ class LocalFolder:
     def new_file(self, key: str) -> AbstractContextManager[str]:
         """A local path to be filled, which is the file itself."""
         return new_local_file(self.check(key))
+
+    def replaced_file(self, key: str) -> AbstractContextManager[str]:
+        """A hidden file to be filled, which then takes the place of the file; a link stays one."""
+        return replaced_local_file(os.path.realpath(self.check(key)))
+
+    def link(self, key: str, other: str) -> None:
+        """Give the file a second name, which must not be there yet."""
+        link_local_file(self.check(key), self.check(other))
+
+    def rename(self, key: str, other: str) -> None:
+        """Give the file another name; a file that has it is replaced."""
+        rename_local_file(self.check(key), self.check(other))
+
+    def stat(self, key: str) -> Entry:
+        """The size of the file and when it was changed."""
+        with self._errors(key):
+            status = os.stat(self.check(key))
+            return Entry(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def remove(self, key: str) -> None:
         """Remove a file; one that is not there is fine."""

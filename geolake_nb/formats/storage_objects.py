@@ -22,6 +22,7 @@ from geolake_nb.formats.storage_place import Entry
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from geolake_nb.formats.storage_place import Place
     from geolake_nb.formats.storage_writing import WriteStep
@@ -188,6 +189,44 @@ class ObjectPrefix:
             yield str(local)
             with self._errors(key):
                 obstore.put(self._store, self._prefix + key, local)
+
+    def replaced_file(self, key: str) -> AbstractContextManager[str]:
+        """A local file to be filled, which is then uploaded: a store replaces a file at once."""
+        return self.new_file(key)
+
+    def link(self, key: str, other: str) -> None:
+        """Copy the file to a name that must not be there yet; the store itself copies."""
+        import obstore
+
+        self._require_writable(other)
+        with self._errors(key):
+            if self._is_there(other):
+                raise AlreadyThereError("the file is there already", where=f"{self._place.text}/{other}")
+            obstore.copy(self._store, self._prefix + key, self._prefix + other)
+
+    def rename(self, key: str, other: str) -> None:
+        """Copy the file to the other name, then remove it; a file that has the name is replaced."""
+        import obstore
+
+        self._require_writable(other)
+        with self._errors(key):
+            obstore.copy(self._store, self._prefix + key, self._prefix + other)
+        self.remove(key)
+
+    def stat(self, key: str) -> Entry:
+        """The size of the file and when it was changed."""
+        import obstore
+
+        with self._errors(key):
+            head = obstore.head(self._store, self._prefix + key)
+            return Entry(key, int(head["size"]), head["last_modified"])
+
+    def _is_there(self, key: str) -> bool:
+        try:
+            self.size(key)
+        except MissingFileError:
+            return False
+        return True
 
     def remove(self, key: str) -> None:
         """Remove a file; one that is not there is fine."""

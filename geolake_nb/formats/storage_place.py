@@ -81,6 +81,22 @@ class Backend(Protocol):
         """A local path to be filled, of which the file is made."""
         ...
 
+    def replaced_file(self, key: str) -> AbstractContextManager[str]:
+        """A local path to be filled, of which the file is made in place of the one that is there."""
+        ...
+
+    def link(self, key: str, other: str) -> None:
+        """Give the file a second name, which must not be there yet: a copy where the store has no links."""
+        ...
+
+    def rename(self, key: str, other: str) -> None:
+        """Give the file another name; a file that has it is replaced."""
+        ...
+
+    def stat(self, key: str) -> Entry:
+        """The size of the file and when it was changed."""
+        ...
+
     def remove(self, key: str) -> None:
         """Remove a file; one that is not there is fine."""
         ...

@@ -6,16 +6,25 @@ import enum
 import errno
 import os
 import os.path
+import shutil
+import stat
 import uuid
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from geolake_nb.errors import AlreadyThereError, OutcomeUnknownError, StorageError
+from geolake_nb.errors import AlreadyThereError, MissingFileError, OutcomeUnknownError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["WriteStep", "link_if_absent", "new_local_file"]
+__all__ = [
+    "WriteStep",
+    "link_if_absent",
+    "link_local_file",
+    "new_local_file",
+    "rename_local_file",
+    "replaced_local_file",
+]
 
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV}
 
@@ -92,6 +101,78 @@ def new_local_file(path: str) -> Iterator[str]:
         raise
 
 
+@contextmanager
+def replaced_local_file(path: str) -> Iterator[str]:
+    """A hidden file to be filled, which takes the place of the one that is there: at once, and only after the block.
+
+    >>> import tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "a.bin")
+    >>> with new_local_file(path):
+    ...     pass
+    >>> with replaced_local_file(path) as place, open(place, "wb") as file:
+    ...     _ = file.write(b"abc")
+    >>> os.path.getsize(path), os.listdir(os.path.dirname(path))
+    (3, ['a.bin'])
+    """
+    folder, name = os.path.split(path)
+    hidden = os.path.join(folder, f".{name}.{uuid.uuid4()}.tmp")
+    with _errors(path):
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        os.close(os.open(hidden, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+    try:
+        yield hidden
+        with _errors(path):
+            with open(hidden, "rb") as file:
+                os.fsync(file.fileno())
+            os.chmod(hidden, mode)
+            os.replace(hidden, path)
+            _sync_folder(folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(hidden)
+        raise
+
+
+def link_local_file(path: str, other: str) -> None:
+    """Give a file a second name, which must not be there yet; one that is the same file already is fine."""
+    with _errors(other):
+        os.makedirs(os.path.dirname(other), exist_ok=True)
+        try:
+            os.link(path, other)
+        except OSError as problem:
+            if _is_linked(path, other):
+                return
+            if problem.errno not in _NO_HARD_LINKS:
+                raise
+            _copy(path, other)
+        _sync_folder(os.path.dirname(other))
+
+
+def rename_local_file(path: str, other: str) -> None:
+    """Give a file another name; a file that has it is replaced at once."""
+    with _errors(other):
+        os.makedirs(os.path.dirname(other), exist_ok=True)
+        os.replace(path, other)
+        _sync_folder(os.path.dirname(other))
+        _sync_folder(os.path.dirname(path))
+
+
+def _copy(path: str, other: str) -> None:
+    """For file systems without hard links: a copy that is there as a whole or not at all."""
+    if os.path.exists(other):
+        raise FileExistsError(other)
+    folder, name = os.path.split(other)
+    hidden = os.path.join(folder, f".{name}.{uuid.uuid4()}.tmp")
+    try:
+        shutil.copy2(path, hidden)
+        with open(hidden, "rb") as file:
+            os.fsync(file.fileno())
+        os.rename(hidden, other)
+    finally:
+        with suppress(OSError):
+            os.unlink(hidden)
+
+
 def _write(path: str, data: bytes) -> None:
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     with os.fdopen(descriptor, "wb", buffering=0) as file:
@@ -140,6 +221,8 @@ def _errors(path: str) -> Iterator[None]:
         yield
     except FileExistsError:
         raise AlreadyThereError("the file is there already", where=path) from None
+    except FileNotFoundError:
+        raise MissingFileError("there is no such file", where=path) from None
     except PermissionError:
         raise StorageError("writing is not permitted", where=path, remedy="check its permissions") from None
     except OSError as problem:

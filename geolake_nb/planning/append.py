@@ -21,9 +21,8 @@ from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.clustering import Ordering
-from geolake_nb.planning.collated_strings import measured_strings
+from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.engines import engine_facts
-from geolake_nb.planning.format_facts import collation_hints
 from geolake_nb.planning.geo_columns import geo_encoding
 from geolake_nb.planning.writing import ROW_GROUP_ROWS, GeoInput, WriteJob, require_writable_types, size_of
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
 
-__all__ = ["match_rows", "plan_append"]
+__all__ = ["match_rows", "plan_append", "require_same"]
 
 _NOTHING = PrimitiveType("unknown")
 
@@ -57,25 +56,18 @@ def plan_append(
     where = snapshot.location
     require_writable(snapshot.protocol, details.metadata, doing=Doing.APPEND, where=where)
     require_writable_types(snapshot.schema, where=where)
-    _require_same(snapshot.schema, columns, where)
+    require_same(snapshot.schema, columns, where)
     inputs = match_rows(rows.schema, snapshot.schema, where=where)
     partitions = snapshot.partition_columns
     job = WriteJob(
         rows=rows,
         schema=snapshot.schema,
-        mapping=details.column_mapping,
+        target=DeltaTarget.of(snapshot, data_change=True),
         partition_by=partitions,
-        indexed=details.indexed,
         geo_input=inputs,
         ordering=Ordering.of(cluster_by, curve, snapshot.schema, partition_by=partitions),
         target_bytes=size_of(target_file_size),
         row_group_rows=row_group_rows or ROW_GROUP_ROWS,
-        data_change=True,
-        deletion_vectors=any(one.name == "deletionVectors" for one in snapshot.protocol.features),
-        collated=measured_strings(
-            snapshot.schema, mapping=details.column_mapping, indexed=details.indexed, partitions=partitions
-        ),
-        hints=collation_hints(snapshot),
     )
     return Change(
         Verb.WRITE,
@@ -187,7 +179,8 @@ def _match_geo(
     inputs[join_path(path)] = GeoInput(table, geo_encoding(table, given, where=there))
 
 
-def _require_same(schema: Schema, columns: Mapping[str, GeoType], where: str) -> None:
+def require_same(schema: Schema, columns: Mapping[str, GeoType], where: str) -> None:
+    """Raise if what a user says of geo columns is not what the table says."""
     for name, asked in columns.items():
         held = schema.find(name).type
         if not isinstance(held, (GeometryType, GeographyType)) or not _same_geo(held, asked):

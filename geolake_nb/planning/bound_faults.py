@@ -15,6 +15,7 @@ from geolake_nb.planning.box_comparison import BoxSides, misses
 from geolake_nb.planning.evidence import flags
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from geolake_nb.formats.snapshot import Snapshot
@@ -25,26 +26,36 @@ __all__ = ["StoredBounds", "box_at", "holds"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredBounds:
-    """What the log says of one geo column, an entry a file."""
+    """What the metadata say of one geo column, an entry a file."""
 
     boxes: BoxSides
     broken: NDArray[np.bool_]
-    """Bounds that cannot be read, or wrap: Delta's readers compare boxes as planes and lose rows."""
+    """Bounds that cannot be read, or wrap where the readers of the format compare boxes as planes and lose rows."""
     only_null: NDArray[np.bool_]
     """Where no row has a value, so that no bound is missing."""
     null_count: NDArray[np.int64]
     """-1 where it is not known."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, column: str, positions: NDArray[np.intp]) -> StoredBounds:
-        """The bounds of a column in the files at these positions."""
+    def of(
+        cls,
+        snapshot: Snapshot,
+        column: str,
+        positions: NDArray[np.intp],
+        *,
+        records: pa.Array | pa.ChunkedArray,
+        may_wrap: bool,
+    ) -> StoredBounds:
+        """The bounds of a column in the files at these positions; `records` are the rows of all files."""
         table = snapshot.files.table.select(
             [name for name in snapshot.files.table.column_names if name.startswith(f"{column}.")]
         )
         boxes = BoxSides.of(table, column)
-        broken = flags(pc.is_valid(table[f"{column}.problem"])) | (boxes.wraps & boxes.known)
+        broken = flags(pc.is_valid(table[f"{column}.problem"]))
+        if not may_wrap:
+            broken |= boxes.wraps & boxes.known
         nulls = table[f"{column}.null_count"]
-        only_null = flags(pc.equal(nulls, snapshot.details.stats.records))
+        only_null = flags(pc.equal(nulls, records))
         counts = np.asarray(pc.fill_null(nulls, -1).to_numpy(), np.int64)
         return cls(boxes.take(positions), broken[positions], only_null[positions], counts[positions])
 
@@ -79,13 +90,13 @@ def box_at(boxes: BoxSides, place: int) -> Box | None:
     return None if None in sides[:4] else Box(*sides)  # type: ignore[arg-type]
 
 
-def holds(outer: Box, inner: Box) -> bool:
-    """Whether a bound in a Delta log holds a box, on every axis that both have.
+def holds(outer: Box, inner: Box, *, may_wrap: bool = False) -> bool:
+    """Whether a stored bound holds a box, on every axis that both have; one that wraps holds nothing unless it may.
 
     >>> holds(Box(-180, 0, 180, 1), Box(170, 0, -170, 1)), holds(Box(0, 0, 1, 1, 0, 1), Box(0, 0, 1, 1, 0, 2))
     (True, False)
     """
-    if outer.wraps or not outer.contains(inner):
+    if (outer.wraps and not may_wrap) or not outer.contains(inner):
         return False
     for low, high in (("zmin", "zmax"), ("mmin", "mmax")):
         bottom, top, least, most = getattr(outer, low), getattr(outer, high), getattr(inner, low), getattr(inner, high)

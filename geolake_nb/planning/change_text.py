@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.explanation_text import bytes_text
 from geolake_nb.planning.finding import printable
 
@@ -45,6 +46,8 @@ def change_dict(change: Change) -> dict[str, Any]:
 
 def _lines(change: Change, shown: int) -> Iterator[str]:
     base = "a new table" if change.base_version is None else f"version {change.base_version}"
+    if change.format is TableFormat.PARQUET:
+        base = "a set of files"
     yield printable(f"{change.verb.value} {change.location}: plan {change.hash} on {base}")
     if change.is_empty:
         yield from _sentences(change.says or ("There is nothing to do.",))
@@ -52,9 +55,9 @@ def _lines(change: Change, shown: int) -> Iterator[str]:
     yield from _sentences(change.says)
     read = change.reads
     yield f"reads      {read.files:,} files, {bytes_text(read.bytes)}" if read.files else "reads      no data file"
-    yield f"undo       {change.undo}"
+    yield printable(f"undo       {change.undo}")
     for door in change.doors:
-        yield from _wrapped("one way    ", f"{door.why} Agree with --consent {door.name}.")
+        yield from _wrapped("one way    ", printable(f"{door.why} Agree with --consent {door.name}."))
     if change.engines:
         yield "afterwards                   reads      writes"
         for fact in change.engines:

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
 
-__all__ = ["plan_convert", "plan_new", "require_no_table"]
+__all__ = [
+    "parquet_rows",
+    "partial_folders",
+    "plan_convert",
+    "plan_new",
+    "require_apart",
+    "require_no_table",
+    "require_one_type",
+]
 
 
 def plan_convert(
@@ -50,14 +58,14 @@ def plan_convert(
     `columns` adds some or says otherwise. Without `partition_by`, the folders of a partitioned set count.
     """
     require_no_table(target)
-    _require_apart(snapshot.location, target.location)
-    _require_one_type(snapshot, columns)
+    require_apart(snapshot.location, target.location)
+    require_one_type(snapshot, columns)
     geo = take_geo_columns(snapshot.schema, columns, properties or {}, where=snapshot.location)
     schema, told = delta_columns(geo.schema, where=snapshot.location)
     partitions = tuple(partition_by) or snapshot.partition_columns
     held = with_indexed_geo(schema, geo.properties, partitions, geo.paths)
     table = NewTable(target.location, schema, partitions, held)
-    rows = _rows(snapshot)
+    rows = parquet_rows(snapshot)
     return plan_create(
         Verb.CONVERT,
         table,
@@ -72,7 +80,7 @@ def plan_convert(
             f"A new Delta table gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
             *geo_sentences(geo.inputs),
             *[f"The column {sentence}." for sentence in told],
-            *_partial_folders(snapshot),
+            *partial_folders(snapshot),
         ],
         parameters={
             "source": snapshot.location,
@@ -124,7 +132,7 @@ def require_no_table(target: Storage) -> None:
         raise RefusedError("there is a Delta table already", where=target.location, remedy="give another place")
 
 
-def _require_apart(source: str, target: str) -> None:
+def require_apart(source: str, target: str) -> None:
     """Raise where the files of one would lie among those of the other: VACUUM takes what a table does not know."""
     one, two = source.rstrip("/") + "/", target.rstrip("/") + "/"
     if one.startswith(two) or two.startswith(one):
@@ -135,7 +143,7 @@ def _require_apart(source: str, target: str) -> None:
         )
 
 
-def _require_one_type(snapshot: Snapshot, columns: Mapping[str, GeoType]) -> None:
+def require_one_type(snapshot: Snapshot, columns: Mapping[str, GeoType]) -> None:
     """Raise where the files do not agree on what a column is, unless the user has said it."""
     asked = {split_path(name)[0] for name in columns}
     details: ParquetDetails = snapshot.details
@@ -154,22 +162,23 @@ def _is_geo_problem(snapshot: Snapshot, problem: FileProblem) -> bool:
     return problem.column is None or isinstance(held.get(problem.column), (GeometryType, GeographyType))
 
 
-def _partial_folders(snapshot: Snapshot) -> list[str]:
+def partial_folders(snapshot: Snapshot) -> list[str]:
+    """A sentence for each column of which only some folders tell the value."""
     details: ParquetDetails = snapshot.details
     found = [one for one in details.problems if one.path is None and one.column is not None]
     return [f"The folders {one.column}= are left aside: {one.what}." for one in found]
 
 
-def _rows(snapshot: Snapshot) -> ParquetRows:
+def parquet_rows(snapshot: Snapshot, places: Sequence[int] | None = None) -> ParquetRows:
+    """All rows of a set of Parquet files, or those of the files at these places of its file table."""
     details: ParquetDetails = snapshot.details
     table = snapshot.files.table
     names = snapshot.partition_columns
     values = [dict(zip(names, row, strict=True)) for row in zip(*_partition_values(snapshot), strict=True)]
+    paths, sizes, footers = table["path"].to_pylist(), table["bytes"].to_pylist(), details.metadata
     files = tuple(
-        ParquetFileRows(path, size, _groups(footer), values[place] if names else {})
-        for place, (path, size, footer) in enumerate(
-            zip(table["path"].to_pylist(), table["bytes"].to_pylist(), details.metadata, strict=True)
-        )
+        ParquetFileRows(paths[place], sizes[place], _groups(footers[place]), values[place] if names else {})
+        for place in (range(len(paths)) if places is None else places)
     )
     return ParquetRows(details.storage, snapshot.location, files)
 

@@ -20,6 +20,7 @@ from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.file_table import FileTable
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
 from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
+from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.delta_types import require_delta_names
 from geolake_nb.planning.engines import Answer, engine_facts
 from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob
@@ -235,15 +236,18 @@ def plan_create(
     job = WriteJob(
         rows=rows,
         schema=table.schema,
-        mapping=ColumnMapping.NONE,
+        target=DeltaTarget(
+            schema=table.schema,
+            partition_by=table.partition_by,
+            indexed=table.indexed,
+            data_change=True,
+            deletion_vectors="deletionVectors" in table.protocol.get("writerFeatures", ()),
+        ),
         partition_by=table.partition_by,
-        indexed=table.indexed,
         geo_input=geo_input,
         ordering=ordering,
         target_bytes=target_bytes,
         row_group_rows=row_group_rows or ROW_GROUP_ROWS,
-        data_change=True,
-        deletion_vectors="deletionVectors" in table.protocol.get("writerFeatures", ()),
         expected_rows=expected_rows,
     )
     return Change(

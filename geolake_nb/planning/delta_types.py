@@ -18,15 +18,23 @@ from geolake_nb.core.types import (
     ListType,
     MapType,
     PrimitiveType,
+    RasterType,
     StringType,
     StructType,
 )
 from geolake_nb.errors import CrsError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-__all__ = ["crs_for_delta", "delta_columns", "geo_type_for_delta", "require_delta_names", "with_types"]
+__all__ = [
+    "crs_for_delta",
+    "delta_columns",
+    "geo_type_for_delta",
+    "require_delta_names",
+    "table_columns",
+    "with_types",
+]
 
 _Path = tuple[str, ...]
 
@@ -69,9 +77,21 @@ def delta_columns(schema: Schema, *, where: str | None = None) -> tuple[Schema, 
     Traceback (most recent call last):
     geolake_nb.errors.SchemaError: /t: the column 'n' is of type uint64, which Delta does not have; cast it or leave ...
     """
-    told: list[str] = []
-    fields = tuple([_column(one, (), told, where) for one in schema.fields])
-    return Schema(StructType(fields)), told
+    return table_columns(schema, format_name="Delta", same=_SAME, wider=_WIDER, where=where)
+
+
+def table_columns(
+    schema: Schema,
+    *,
+    format_name: str,
+    same: Collection[str],
+    wider: Mapping[str, DataType],
+    where: str | None = None,
+) -> tuple[Schema, list[str]]:
+    """The same for any format: `same` are the types that it has, `wider` what holds others of them without loss."""
+    columns = _Columns(format_name, same, wider, where)
+    fields = tuple([columns.column(one, ()) for one in schema.fields])
+    return Schema(StructType(fields)), columns.told
 
 
 def require_delta_names(schema: Schema, *, where: str | None = None) -> None:
@@ -151,46 +171,56 @@ def crs_for_delta(crs: Crs, column: str, properties: dict[str, str]) -> Crs:
     return Crs(f"projjson:{name}", definition)
 
 
-def _column(field: Field, above: _Path, told: list[str], where: str | None) -> Field:
-    path = (*above, field.name)
-    return Field(field.name, _type(field.type, path, told, where), doc=field.doc)
+class _Columns:
+    """Columns on their way to the types of a format, and what is told of those that change."""
 
+    def __init__(
+        self, format_name: str, same: Collection[str], wider: Mapping[str, DataType], where: str | None
+    ) -> None:
+        self.told: list[str] = []
+        self._format, self._same, self._wider, self._where = format_name, same, wider, where
 
-def _type(type_: DataType, path: _Path, told: list[str], where: str | None) -> DataType:
-    def inner(field: Field) -> Field:
-        return _column(field, path, told, where)
+    def column(self, field: Field, above: _Path) -> Field:
+        path = (*above, field.name)
+        return Field(field.name, self._type(field.type, path), doc=field.doc)
 
-    shown = join_path(path)
-    if isinstance(type_, StructType):
-        if not type_.fields:
-            raise SchemaError(f"the column {shown!r} is a struct without fields", where=where, remedy="leave it out")
-        return StructType(tuple([inner(one) for one in type_.fields]))
-    if isinstance(type_, ListType):
-        return ListType(inner(type_.element))
-    if isinstance(type_, MapType):
-        return MapType(replace(inner(type_.key), nullable=False), inner(type_.value))
-    if isinstance(type_, (GeometryType, GeographyType)):
-        return type_
-    if isinstance(type_, StringType):
-        if type_.collation is not None:
-            raise SchemaError(
-                f"the column {shown!r} has the collation {type_.collation}",
-                where=where,
-                remedy="write it as a plain string, and set the collation of the table's column then",
-            )
-        return type_
-    if isinstance(type_, PrimitiveType):
-        if type_.name in _SAME or ((match := _DECIMAL.fullmatch(type_.name)) and _is_delta_decimal(match)):
+    def _type(self, type_: DataType, path: _Path) -> DataType:
+        def inner(field: Field) -> Field:
+            return self.column(field, path)
+
+        shown, where = join_path(path), self._where
+        if isinstance(type_, StructType):
+            if not type_.fields:
+                what = f"the column {shown!r} is a struct without fields"
+                raise SchemaError(what, where=where, remedy="leave it out")
+            return StructType(tuple([inner(one) for one in type_.fields]))
+        if isinstance(type_, ListType):
+            return ListType(inner(type_.element))
+        if isinstance(type_, MapType):
+            return MapType(replace(inner(type_.key), nullable=False), inner(type_.value))
+        if isinstance(type_, (GeometryType, GeographyType, RasterType)):
             return type_
-        wider = PrimitiveType("binary") if _FIXED.fullmatch(type_.name) else _WIDER.get(type_.name)
-        if wider is not None:
-            told.append(f"{shown!r} is {type_.name}, which Delta does not have, and becomes {type_name(wider)}")
-            return wider
-    raise SchemaError(
-        f"the column {shown!r} is of type {type_name(type_)}, which Delta does not have",
-        where=where,
-        remedy="cast it or leave it out",
-    )
+        if isinstance(type_, StringType):
+            if type_.collation is not None:
+                raise SchemaError(
+                    f"the column {shown!r} has the collation {type_.collation}",
+                    where=where,
+                    remedy="write it as a plain string, and set the collation of the table's column then",
+                )
+            return type_
+        if isinstance(type_, PrimitiveType):
+            if type_.name in self._same or ((match := _DECIMAL.fullmatch(type_.name)) and _is_delta_decimal(match)):
+                return type_
+            wider = PrimitiveType("binary") if _FIXED.fullmatch(type_.name) else self._wider.get(type_.name)
+            if wider is not None:
+                what = f"{shown!r} is {type_.name}, which {self._format} does not have"
+                self.told.append(f"{what}, and becomes {type_name(wider)}")
+                return wider
+        raise SchemaError(
+            f"the column {shown!r} is of type {type_name(type_)}, which {self._format} does not have",
+            where=where,
+            remedy="cast it or leave it out",
+        )
 
 
 def _is_delta_decimal(match: re.Match[str]) -> bool:

@@ -15,11 +15,9 @@ from geolake_nb.core.types import GeographyType, GeometryType, StringType, Struc
 from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError, RefusedError
 from geolake_nb.formats.delta.features import read_protocol
-from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.collated_strings import measured_strings
 from geolake_nb.planning.creating import (
     GEOSPATIAL,
     geospatial_door,
@@ -27,9 +25,9 @@ from geolake_nb.planning.creating import (
     upgraded_protocol,
     with_indexed_geo,
 )
+from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.delta_types import geo_type_for_delta
 from geolake_nb.planning.engines import engine_facts
-from geolake_nb.planning.format_facts import collation_hints
 from geolake_nb.planning.geo_columns import geo_encoding, geo_sentences
 from geolake_nb.planning.rewrite import remove_actions
 from geolake_nb.planning.row_sources import DeltaRows
@@ -236,21 +234,14 @@ class _Enable:
             return None
         rows = self._snapshot.files.table["rows"]
         partitions = self._snapshot.partition_columns
-        indexed = indexed_columns(after.schema, after.properties, partitions)
-        mapping = self._details.column_mapping
         return WriteJob(
             rows=DeltaRows(self._snapshot),
             schema=after.schema,
-            mapping=mapping,
+            target=DeltaTarget.of(after, data_change=False),
             partition_by=partitions,
-            indexed=indexed,
             geo_input=self._inputs,
             target_bytes=_TARGET_BYTES,
-            data_change=False,
-            deletion_vectors=_has_vectors(after),
             expected_rows=None if rows.null_count else pc.sum(rows).as_py(),
-            collated=measured_strings(after.schema, mapping=mapping, indexed=indexed, partitions=partitions),
-            hints=collation_hints(self._snapshot),
         )
 
     def _reads(self) -> Reads:
@@ -270,7 +261,3 @@ class _Enable:
                 if held.get(key) != value:
                     yield f"The property {key!r} is set to {value[:40]}{'...' if len(value) > 40 else ''}."
             yield f"All {len(self._snapshot.files):,} files are written anew; a value that does not fit stops it all."
-
-
-def _has_vectors(snapshot: Snapshot) -> bool:
-    return any(one.name == "deletionVectors" for one in snapshot.protocol.features)

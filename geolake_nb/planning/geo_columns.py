@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.schema import Schema, join_path, split_path, type_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
 
-__all__ = ["GeoColumns", "geo_encoding", "geo_sentences", "take_geo_columns", "through_structs"]
+__all__ = ["GeoColumns", "geo_encoding", "geo_sentences", "lenient", "take_geo_columns", "through_structs"]
 
 _READ_AS = {
     GeometryEncoding.GEOARROW: "coordinates",
@@ -104,6 +104,18 @@ def geo_encoding(asked: GeoType, held: DataType, *, where: str) -> GeometryEncod
         where=where,
         remedy="use one of: binary (WKB, EWKB), string (WKT)",
     )
+
+
+def lenient(inputs: Mapping[str, GeoInput]) -> dict[str, GeoInput]:
+    """The same, but bytes that cannot be read are written as they are: their file has no bounds then.
+
+    >>> lenient({"g": GeoInput(GeometryType(), GeometryEncoding.WKB)})["g"].keeps_bad
+    True
+    """
+    return {
+        path: replace(one, keeps_bad=True) if one.encoding is GeometryEncoding.WKB else one
+        for path, one in inputs.items()
+    }
 
 
 def geo_sentences(inputs: Mapping[str, GeoInput]) -> Iterator[str]:

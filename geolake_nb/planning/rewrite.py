@@ -19,12 +19,11 @@ from geolake_nb.formats.delta.remove_action import remove_action
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.clustering import Ordering
-from geolake_nb.planning.collated_strings import measured_strings
+from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.explanation_text import bytes_text
 from geolake_nb.planning.file_pruning import judge, leaves
 from geolake_nb.planning.file_statistics import known_files
-from geolake_nb.planning.format_facts import collation_hints
 from geolake_nb.planning.row_sources import DeltaRows
 from geolake_nb.planning.sampling import partition_codes
 from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob, require_writable_types, size_of
@@ -37,7 +36,16 @@ if TYPE_CHECKING:
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["live_rows", "plan_rewrite", "remove_actions"]
+__all__ = [
+    "ill_sized",
+    "in_partitions",
+    "live_rows",
+    "plan_rewrite",
+    "remove_actions",
+    "rewrite_sentences",
+    "row_group_size",
+    "why_nothing",
+]
 
 # A file within these shares of the target is left alone when nothing is put in order.
 _SMALL, _LARGE = 0.75, 1.8
@@ -63,13 +71,11 @@ def plan_rewrite(
     location, details = snapshot.location, snapshot.details
     require_writable(snapshot.protocol, details.metadata, doing=Doing.REWRITE, where=location)
     require_writable_types(snapshot.schema, where=location)
-    target, group_rows = size_of(target_file_size), row_group_rows or ROW_GROUP_ROWS
-    if not 1 <= group_rows <= _MOST_GROUP_ROWS:
-        raise RefusedError(f"a row group has 1 to {_MOST_GROUP_ROWS:,} rows, not {group_rows:,}", where=location)
+    target, group_rows = size_of(target_file_size), row_group_size(row_group_rows, where=location)
     ordering = Ordering.of(cluster_by, curve, snapshot.schema, partition_by=snapshot.partition_columns)
-    chosen = _in_partitions(snapshot, where)
+    chosen = in_partitions(snapshot, where)
     if ordering is None:
-        chosen = _ill_sized(snapshot, chosen, target)
+        chosen = ill_sized(snapshot, chosen, target)
     parameters = {
         "clusterBy": json.dumps([] if ordering is None else list(ordering.columns)),
         "curve": json.dumps(None if ordering is None else ordering.curve.value),
@@ -79,29 +85,19 @@ def plan_rewrite(
     }
     if not len(chosen):
         return Change(
-            Verb.REWRITE, snapshot.format, location, snapshot.version, says=(_why_nothing(snapshot, where),),
+            Verb.REWRITE, snapshot.format, location, snapshot.version, says=(why_nothing(snapshot, where),),
             parameters=parameters,
         )  # fmt: skip
     rows = DeltaRows(snapshot, None if len(chosen) == len(snapshot.files) else tuple(chosen.tolist()))
     job = WriteJob(
         rows=rows,
         schema=snapshot.schema,
-        mapping=details.column_mapping,
+        target=DeltaTarget.of(snapshot, data_change=False),
         partition_by=snapshot.partition_columns,
-        indexed=details.indexed,
         target_bytes=target,
-        data_change=False,
         ordering=ordering,
         row_group_rows=group_rows,
-        deletion_vectors=any(one.name == "deletionVectors" for one in snapshot.protocol.features),
         expected_rows=_stated_rows(snapshot, chosen),
-        collated=measured_strings(
-            snapshot.schema,
-            mapping=details.column_mapping,
-            indexed=details.indexed,
-            partitions=snapshot.partition_columns,
-        ),
-        hints=collation_hints(snapshot),
     )
     size = int(snapshot.files.table["bytes"].to_numpy()[chosen].sum())
     return Change(
@@ -111,7 +107,7 @@ def plan_rewrite(
         base_version=snapshot.version,
         actions=remove_actions(storage, rows),
         job=job,
-        says=tuple(_says(snapshot, job, chosen, size)),
+        says=tuple(rewrite_sentences(snapshot, job, chosen, size)),
         reads=Reads(len(chosen), size),
         undo="geolake undo takes it back until VACUUM removes the old files",
         engines=engine_facts(snapshot),
@@ -147,7 +143,7 @@ def _stated_rows(snapshot: Snapshot, chosen: NDArray[np.int64]) -> int | None:
     return None if rows is None else int(rows)
 
 
-def _in_partitions(snapshot: Snapshot, where: str | None) -> NDArray[np.int64]:
+def in_partitions(snapshot: Snapshot, where: str | None) -> NDArray[np.int64]:
     """The places of the files in partitions that the filter may choose."""
     if where is None:
         return np.arange(len(snapshot.files))
@@ -163,10 +159,16 @@ def _in_partitions(snapshot: Snapshot, where: str | None) -> NDArray[np.int64]:
     return np.flatnonzero(judge(predicate, known_files(snapshot, predicate)).kept)
 
 
-def _ill_sized(snapshot: Snapshot, chosen: NDArray[np.int64], target: int) -> NDArray[np.int64]:
-    """Those of the files that are worth writing again for their size or their deleted rows alone."""
+def ill_sized(
+    snapshot: Snapshot, chosen: NDArray[np.int64], target: int, *, codes: NDArray[np.int64] | None = None
+) -> NDArray[np.int64]:
+    """Those of the files that are worth writing again for their size or their deleted rows alone.
+
+    `codes` say which partition each file is in, where the columns do not.
+    """
     table = snapshot.files.table
-    _, codes = partition_codes(table, snapshot.partition_columns, chosen)
+    if codes is None:
+        _, codes = partition_codes(table, snapshot.partition_columns, chosen)
     size = table["bytes"].to_numpy()[chosen]
     deleted = np.nan_to_num(table["deleted_rows"].to_numpy()[chosen].astype(np.float64))
     rows = np.nan_to_num(table["rows"].to_numpy()[chosen].astype(np.float64))
@@ -178,7 +180,16 @@ def _ill_sized(snapshot: Snapshot, chosen: NDArray[np.int64], target: int) -> ND
     return kept
 
 
-def _why_nothing(snapshot: Snapshot, where: str | None) -> str:
+def row_group_size(rows: int | None, *, where: str) -> int:
+    """The rows of a row group, as asked for or as usual; a number that no writer takes is refused."""
+    wanted = rows or ROW_GROUP_ROWS
+    if not 1 <= wanted <= _MOST_GROUP_ROWS:
+        raise RefusedError(f"a row group has 1 to {_MOST_GROUP_ROWS:,} rows, not {wanted:,}", where=where)
+    return wanted
+
+
+def why_nothing(snapshot: Snapshot, where: str | None) -> str:
+    """Why there is nothing to write again, in a sentence."""
     if not len(snapshot.files):
         return "The table has no files."
     if where is not None:
@@ -186,8 +197,12 @@ def _why_nothing(snapshot: Snapshot, where: str | None) -> str:
     return "Every file is of about the right size."
 
 
-def _says(snapshot: Snapshot, job: WriteJob, chosen: NDArray[np.int64], size: int) -> list[str]:
-    _, codes = partition_codes(snapshot.files.table, snapshot.partition_columns, chosen)
+def rewrite_sentences(
+    snapshot: Snapshot, job: WriteJob, chosen: NDArray[np.int64], size: int, *, codes: NDArray[np.int64] | None = None
+) -> list[str]:
+    """What a rewrite of these files does, for a plan; `codes` say which partition each file is in."""
+    if codes is None:
+        _, codes = partition_codes(snapshot.files.table, snapshot.partition_columns, chosen)
     bytes_ = np.bincount(codes, weights=snapshot.files.table["bytes"].to_numpy()[chosen])
     files = sum(max(1, math.ceil(one / job.target_bytes)) for one in bytes_.tolist())
     said = [

@@ -28,8 +28,9 @@ from geolake_nb.planning.clustering import centres, keying
 from geolake_nb.planning.coverage import OverlapDepth, overlap_depth, union_box
 from geolake_nb.planning.explanation_text import bytes_text
 from geolake_nb.planning.file_pruning import KnownParts, judge
+from geolake_nb.planning.iceberg_sampling import sample_iceberg
 from geolake_nb.planning.placement import place_rows
-from geolake_nb.planning.row_sources import DeltaRows
+from geolake_nb.planning.row_sources import DeltaRows, IcebergRows
 from geolake_nb.planning.sampling import partition_codes, sample_delta
 from geolake_nb.planning.writing import WriteJob
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.sampling import Sample
+    from geolake_nb.planning.sampling import Partition, Sample
 
     Progress = Callable[[int, int], None]
 
@@ -124,12 +125,15 @@ def preview(storage: Storage, change: Change, *, windows: int = 100, on_progress
     A window is one degree wide, or a hundredth of the extent in a projected CRS.
     """
     job = change.job
-    if not isinstance(job, WriteJob) or not isinstance(job.rows, DeltaRows):
+    if not isinstance(job, WriteJob) or not isinstance(job.rows, DeltaRows | IcebergRows):
         raise RefusedError("only a rewrite that has something to do can be previewed", where=change.location)
     snapshot = job.rows.snapshot
     column = _geo_column(job, snapshot.schema)
     wanted = dict.fromkeys([*(job.ordering.columns if job.ordering else ()), *([column] if column else [])])
-    sample = sample_delta(storage, job.rows, list(wanted), on_progress=on_progress)
+    if isinstance(job.rows, IcebergRows):
+        sample = sample_iceberg(storage, job.rows, job.schema, list(wanted), job.partition_by)
+    else:
+        sample = sample_delta(storage, job.rows, list(wanted), on_progress=on_progress)
     asked = () if column is None else _windows(sample, column, snapshot.schema, windows)
     after = _after(job, snapshot, sample, column)
     return Preview(
@@ -196,7 +200,7 @@ def _side(files: FileTable, schema: Schema, column: str | None, windows: tuple[B
 
 def _after(job: WriteJob, snapshot: Snapshot, sample: Sample, column: str | None) -> FileTable:
     """The files that stay, and those that are foretold."""
-    assert isinstance(job.rows, DeltaRows)
+    assert isinstance(job.rows, DeltaRows | IcebergRows)
     chosen = np.zeros(len(snapshot.files), np.bool_)
     chosen[slice(None) if job.rows.files is None else list(job.rows.files)] = True
     places = np.flatnonzero(chosen)
@@ -224,7 +228,7 @@ def _sorted(
     assert job.ordering is not None
     columns = [sample.columns[path] for path in job.ordering.columns]
     keys = keying(job.ordering, job.ordering.types(job.schema), columns)
-    partitions, codes = partition_codes(snapshot.files.table, snapshot.partition_columns, places)
+    partitions, codes = _partitions(job, snapshot, places)
     size = np.bincount(codes, weights=snapshot.files.table["bytes"].to_numpy()[places], minlength=len(partitions))
     sizes = {partition: int(one) for partition, one in zip(partitions, size.tolist(), strict=True)}
     placed = place_rows(sizes, job.target_bytes, keying=keys, sample=sample)
@@ -242,11 +246,23 @@ def _sorted(
     return bytes_, boxes
 
 
+def _partitions(
+    job: WriteJob, snapshot: Snapshot, places: NDArray[np.int64]
+) -> tuple[tuple[Partition, ...], NDArray[np.int64]]:
+    """The partitions of the files that are written again, and which of them each file is in."""
+    if not isinstance(job.rows, IcebergRows):
+        return partition_codes(snapshot.files.table, snapshot.partition_columns, places)
+    if job.rows.partitions is None:
+        return ((),), np.zeros(len(places), np.int64)
+    names, codes = np.unique(np.array(job.rows.partitions, np.int64), return_inverse=True)
+    return tuple((str(name),) for name in names.tolist()), codes.reshape(-1)
+
+
 def _packed(
     job: WriteJob, snapshot: Snapshot, places: NDArray[np.int64], column: str | None
 ) -> tuple[list[int], list[Box | None]]:
     """The bytes and boxes where files are only put together or cut, in their order."""
-    _, codes = partition_codes(snapshot.files.table, snapshot.partition_columns, places)
+    _, codes = _partitions(job, snapshot, places)
     size = snapshot.files.table["bytes"].to_numpy()
     held = None if column is None else snapshot.files.boxes(column)
     bytes_: list[int] = []

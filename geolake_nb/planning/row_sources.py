@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["DeltaRows", "GivenRows", "ParquetFileRows", "ParquetRows"]
+__all__ = ["DeltaRows", "GivenRows", "IcebergRows", "ParquetFileRows", "ParquetRows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +38,31 @@ class DeltaRows:
         paths = self.paths
         digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
         return {"source": "delta", "version": self.snapshot.version, "files": len(paths), "paths": digest[:12]}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IcebergRows:
+    """The live rows of an Iceberg or Havasu table at one snapshot, or of some of its data files."""
+
+    snapshot: Snapshot
+    files: tuple[int, ...] | None = None
+    """The places of the files in the snapshot's file table, sorted; `None` for all of them."""
+    partitions: tuple[int, ...] | None = None
+    """For each of these files a number, the value of the column `live_rows.PARTITION` in its rows."""
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the files as the manifests store them."""
+        column = self.snapshot.files.table["path"]
+        paths: list[str] = (column if self.files is None else column.take(list(self.files))).to_pylist()
+        return paths
+
+    def to_dict(self) -> dict[str, Any]:
+        """`source, version, files, paths` (a digest of the paths)."""
+        paths = self.paths
+        digest = hashlib.sha256("\n".join(paths).encode()).hexdigest()
+        source = self.snapshot.format.value
+        return {"source": source, "version": self.snapshot.version, "files": len(paths), "paths": digest[:12]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,16 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["SAMPLE_ROWS", "Partition", "Sample", "chosen_parts", "partition_codes", "sample_delta", "some_rows"]
+__all__ = [
+    "SAMPLE_ROWS",
+    "Partition",
+    "Sample",
+    "chosen_parts",
+    "partition_codes",
+    "sample_delta",
+    "sample_of",
+    "some_rows",
+]
 
 SAMPLE_ROWS = 100_000
 """About how many rows are looked at before a job."""
@@ -148,6 +157,29 @@ def partition_codes(
     partitions = sorted(set(rows), key=lambda row: [(text is not None, text or "") for text in row])
     codes = {row: code for code, row in enumerate(partitions)}
     return tuple(partitions), np.array([codes[row] for row in rows], np.int64)
+
+
+def sample_of(table: pa.Table, columns: Sequence[str], partition_by: Sequence[str]) -> Sample:
+    """The rows of a table as a sample.
+
+    >>> sample = sample_of(pa.table({"a": [1, 2], "p": ["x", None]}), ["a"], ["p"])
+    >>> sample.columns["a"].to_pylist(), sample.partitions, sample.codes.tolist()
+    ([1, 2], ((None,), ('x',)), [1, 0])
+    """
+    texts = [[partition_text(value) for value in table[name]] for name in partition_by]
+    rows = list(zip(*texts, strict=True)) if texts else [()] * table.num_rows
+    partitions = sorted(set(rows), key=lambda row: [(text is not None, text or "") for text in row])
+    places = {row: place for place, row in enumerate(partitions)}
+    codes = np.array([places[row] for row in rows], np.int64)
+    return Sample({column: _leaf(table, split_path(column)) for column in columns}, tuple(partitions) or ((),), codes)
+
+
+def _leaf(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
+    column = table[path[0]]
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    for name in path[1:]:
+        array = array.flatten()[array.type.get_field_index(name)]
+    return array
 
 
 def _values(

@@ -63,7 +63,7 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
     yield f"{card['files']:,} files, {rows}, {bytes_text(card['bytes'])}"
     features = [feature for feature in snapshot.protocol.features if feature.needed_to_read or not feature.known]
     for feature in features:
-        yield f"  needs {feature.name}: {feature.meaning}"
+        yield f"  needs {printable(feature.name)}: {feature.meaning}"
     yield ""
     yield from (f"  {printable(line)}" for line in str(snapshot.schema).splitlines())
     bounded = coverage(snapshot)
@@ -71,7 +71,7 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
         yield ""
     for one in bounded:
         share = "no files" if one.share is None else f"{one.share:.0%} of the bytes"
-        yield f"bounds of {one.column}: {one.covered.files:,} of {one.total.files:,} files, {share}"
+        yield f"bounds of {printable(one.column)}: {one.covered.files:,} of {one.total.files:,} files, {share}"
     facts = engine_facts(snapshot)
     if facts:
         yield f"\n{'engine':28}{'reads':11}{'writes':11}skips on geometry, on geography"

@@ -1,10 +1,10 @@
-"""The job of writing rows to new files of a Delta table, whatever verb asks for it."""
+"""The job of writing rows to new files of a table, whatever verb asks for it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from geolake_nb.core.schema import Schema, join_path, type_name
 from geolake_nb.core.types import PrimitiveType, RasterType
@@ -13,14 +13,13 @@ from geolake_nb.errors import RefusedError, SchemaError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.core.collation_stats import CollationHints
     from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType
-    from geolake_nb.formats.delta.details import ColumnMapping
-    from geolake_nb.formats.string_scan import CollatedString
+    from geolake_nb.formats.parquet_writer import Layout, WrittenFile
     from geolake_nb.planning.clustering import Ordering
-    from geolake_nb.planning.row_sources import DeltaRows, GivenRows, ParquetRows
+    from geolake_nb.planning.row_sources import DeltaRows, GivenRows, IcebergRows, ParquetRows
+    from geolake_nb.planning.sampling import Partition
 
-__all__ = ["ROW_GROUP_ROWS", "GeoInput", "WriteJob", "require_writable_types", "size_of"]
+__all__ = ["ROW_GROUP_ROWS", "GeoInput", "Target", "WriteJob", "require_writable_types", "size_of"]
 
 ROW_GROUP_ROWS = 65_536
 """The rows of a row group where nobody says otherwise."""
@@ -42,48 +41,63 @@ _NOT_WRITTEN = ("interval", "unknown", "variant")
 
 @dataclass(frozen=True, slots=True)
 class GeoInput:
-    """A column that arrives as bytes or text and becomes a geometry or geography of this type."""
+    """A column that arrives as bytes or text and becomes a geometry or geography of this type, in its encoding."""
 
     type: GeometryType | GeographyType
     encoding: GeometryEncoding
     """How the values arrive; the SRIDs in EWKB have to be that of the type's CRS."""
+    keeps_own: bool = False
+    """Whether bytes that cannot be read, or have an SRID of their own, are written as they are."""
+    keeps_bad: bool = False
+    """Whether bytes that cannot be read are written as they are."""
 
     def to_dict(self) -> dict[str, Any]:
         """`type, encoding`."""
         return {"type": type_name(self.type), "encoding": self.encoding.value}
 
 
+class Target(Protocol):
+    """What a format asks of new files; it goes to the processes that write them."""
+
+    def layout(self, job: WriteJob) -> Layout:
+        """Which columns a file has, and how they are stored."""
+        ...
+
+    def folder(self, partition: Partition) -> str:
+        """Where the files of a partition lie below the root of the table; empty for the root itself."""
+        ...
+
+    def entry(self, file: WrittenFile, partition: Partition) -> str:
+        """The action that adds a file, as JSON."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """What it asks for, in plain values that are the same whenever the same thing is planned."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteJob:
-    """New files with the rows of a source; the job gives one `add` action for each file."""
+    """New files with the rows of a source; the job gives the action that adds each file."""
 
-    rows: DeltaRows | GivenRows | ParquetRows
+    rows: DeltaRows | GivenRows | IcebergRows | ParquetRows
     """What `geolake_nb.spark.row_sources` can read."""
     schema: Schema
     """The columns of the table that is written to, partition columns included."""
-    mapping: ColumnMapping
+    target: Target
     partition_by: tuple[str, ...]
-    indexed: frozenset[tuple[str, ...]]
-    """The columns of which statistics are kept, by logical path."""
+    """The columns by which files are cut; whether a file holds them is up to the target."""
     target_bytes: int
-    data_change: bool
-    """Whether the rows are new to the table."""
     geo_input: Mapping[str, GeoInput] = field(default_factory=dict)
     """By the paths of columns, which lead through structs."""
     ordering: Ordering | None = None
     """`None` keeps the rows about as they come."""
     row_group_rows: int = ROW_GROUP_ROWS
-    deletion_vectors: bool = False
-    """Whether the table has that feature, with which statistics say whether they are tight."""
     expected_rows: int | None = None
     """The number of rows that have to be written: another one fails before the commit."""
-    collated: tuple[CollatedString, ...] = ()
-    """The strings of which the new files have statistics by a collation too."""
-    hints: CollationHints | None = None
-    """For which versions of collations the table has statistics."""
 
     def to_dict(self) -> dict[str, Any]:
-        """`rows, ordering, partition_by, geo_input, target_bytes, row_group_rows, expected_rows, data_change`."""
+        """`rows, ordering, partition_by, geo_input, target_bytes, row_group_rows, expected_rows, target`."""
         return {
             "rows": self.rows.to_dict(),
             "ordering": None if self.ordering is None else self.ordering.to_dict(),
@@ -92,7 +106,7 @@ class WriteJob:
             "target_bytes": self.target_bytes,
             "row_group_rows": self.row_group_rows,
             "expected_rows": self.expected_rows,
-            "data_change": self.data_change,
+            "target": self.target.to_dict(),
         }
 
 

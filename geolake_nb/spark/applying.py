@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from geolake_nb.errors import GeolakeError
 
@@ -12,13 +13,30 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.formats.delta.commit import PutIfAbsent
+    from geolake_nb.formats.iceberg.catalogs import CatalogTable
+    from geolake_nb.formats.snapshot import TableFormat
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["Applied", "JobContext", "apply_change"]
+__all__ = ["Applied", "Committing", "JobContext", "Place", "apply_change"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The table that is changed, and by whom."""
+
+    storage: Storage
+    """The root of the table."""
+    transaction: str
+    """Under which the change is known: in the history of the table, and in the name of each new file."""
+    spark: SparkSession | None = None
+    """The session that a user gave."""
+    catalog: CatalogTable | None = None
+    """The catalog that knows the table, where it was found in one."""
+    single_writer: bool = False
+    """Whether nobody else writes to a store that cannot exclude other writers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,58 +60,50 @@ class Applied:
     metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
-def apply_change(
-    change: Change,
-    storage: Storage,
-    *,
-    transaction: str,
-    spark: SparkSession | None = None,
-    single_writer: bool = False,
-    on_progress: Progress | None = None,
-) -> Applied:
-    """Run the job of the change if it has one, then commit; a change that has landed already is not made again."""
-    from geolake_nb.formats.delta.commit import DeltaCommit, commit, find_commit
-    from geolake_nb.planning.creating import stamped
+class Committing(Protocol):
+    """How the changes of a format are committed: the module `geolake_nb.spark.<format>_commit`."""
 
+    def find_landed(self, change: Change, place: Place) -> int | None:
+        """The version that holds the transaction already, `None` if there is none."""
+        ...
+
+    def commit_change(self, change: Change, place: Place) -> Applied:
+        """Commit a change whose actions are all known."""
+        ...
+
+
+def apply_change(change: Change, place: Place, *, on_progress: Progress | None = None) -> Applied:
+    """Run the job of the change if it has one, then commit; a change that has landed already is not made again."""
     if change.is_empty:
         return Applied(None)
-    base = -1 if change.base_version is None else change.base_version
-    landed = find_commit(storage, transaction, since=base)
+    committing = _committing(change.format)
+    landed = committing.find_landed(change, place)
     if landed is not None:
         return Applied(landed, metrics=change.metrics)
-    if change.base_version is None:
-        change = stamped(change, transaction)
     if change.job is not None:
-        change = _run(change, storage, transaction, spark, on_progress)
+        change = _run(change, place, on_progress)
         if change.is_empty:  # the data showed that all was right
             return Applied(None)
-    made = commit(
-        storage,
-        DeltaCommit(
-            base_version=base,
-            operation=f"GEOLAKE {change.verb.value.upper()}",
-            parameters=change.parameters,
-            actions=change.actions,
-            transaction=transaction,
-            metrics={name: str(value) for name, value in change.metrics.items()},
-            blind_append=change.blind_append,
-            tolerates_appends=change.tolerates_appends,
-        ),
-        put=_put(storage, spark, single_writer=single_writer),
-    )
-    return Applied(made.version, made.rebased_over, change.metrics)
+    return committing.commit_change(change, place)
 
 
-def _run(
-    change: Change, storage: Storage, transaction: str, spark: SparkSession | None, on_progress: Progress | None
-) -> Change:
+def _committing(format_: TableFormat) -> Committing:
+    return cast("Committing", importlib.import_module(f"geolake_nb.spark.{format_.value}_commit"))
+
+
+def _run(change: Change, place: Place, on_progress: Progress | None) -> Change:
     """The change with the actions that its job found."""
     from geolake_nb.planning.collate import CollateJob
+    from geolake_nb.planning.parquet_repair import FooterScanJob
     from geolake_nb.planning.repair import ScanJob
     from geolake_nb.planning.writing import WriteJob
     from geolake_nb.spark.session import session_for
 
-    context = JobContext(session_for(spark), storage, transaction, on_progress)
+    if isinstance(change.job, FooterScanJob):
+        from geolake_nb.spark.footer_scan import run_footer_scan
+
+        return run_footer_scan(change, change.job, place.storage, place.spark, on_progress)
+    context = JobContext(session_for(place.spark), place.storage, place.transaction, on_progress)
     if isinstance(change.job, ScanJob):
         from geolake_nb.spark.scan_bounds import run_scan
 
@@ -107,14 +117,3 @@ def _run(
 
         return run_write(change, change.job, context)
     raise GeolakeError(f"no job runs a {type(change.job).__name__}", where=change.location)
-
-
-def _put(storage: Storage, spark: SparkSession | None, *, single_writer: bool) -> PutIfAbsent | None:
-    """How the log entry is written: by the storage itself, or through the store of the session that is given."""
-    from geolake_nb.spark.log_store import session_put, storage_put
-
-    if storage.is_local:
-        return None
-    if spark is not None:
-        return session_put(spark, storage.location, single_writer=single_writer)
-    return storage_put(storage, single_writer=single_writer)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.spark.collation_check import spark_collations
+from geolake_nb.spark.session import running_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,11 +59,9 @@ class SparkCollator:
 def collator_of(spark: SparkSession | None) -> SparkCollator | None:
     """The collator of the session that is given, else of the one that runs in this process; none is started.
 
+    >>> import sys
     >>> collator_of(None) is None or "pyspark" in sys.modules
     True
     """
-    if spark is None and "pyspark" in sys.modules:
-        from pyspark.sql import SparkSession
-
-        spark = SparkSession.getActiveSession()
-    return None if spark is None else SparkCollator(spark)
+    session = running_session(spark)
+    return None if session is None else SparkCollator(session)

@@ -1,4 +1,4 @@
-"""WKB, EWKB, WKT and coordinates to ISO WKB in the tasks of a job, and the values among them that are bad.
+"""WKB, EWKB, WKT and coordinates to what a table stores in the tasks of a job, and the values that are bad.
 
 Values that cannot be taken become null on the way; what is wrong with them is told to the driver, which then commits
 nothing. So all bad rows are counted, and a few of them named, at the price of one pass.
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.crs import Crs
+from geolake_nb.core.geometry_storing import stored_shapes
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryEncoding
 from geolake_nb.core.wkb_iso import to_iso_wkb
@@ -132,6 +133,8 @@ class GeoReader:
     def _wkb(self, array: pa.Array, path: str, one: GeoInput, place: Place | None) -> pa.Array:
         given = array
         faults: dict[int, str] = {}
+        if one.keeps_own:
+            return self._with_own(_plain_binary(array, path), one)
         if _is_spark_geo(array):
             wkb, srids = pc.struct_field(array, "wkb"), pc.struct_field(array, "srid")
             array = pc.if_else(array.is_valid(), wkb, pa.scalar(None, wkb.type)) if array.null_count else wkb
@@ -143,15 +146,27 @@ class GeoReader:
         elif one.encoding is GeometryEncoding.GEOARROW:
             array = _from_coordinates(array, path, self._native.get(path))
         array = _plain_binary(array, path)
-        faults |= _faults(array, geographic=isinstance(one.type, GeographyType))
-        if faults:
-            array = _without(array, faults)
+        bad = _faults(array, geographic=isinstance(one.type, GeographyType))
+        kept = array.take(pa.array(sorted(bad), pa.int64())) if one.keeps_bad and bad else None
+        faults |= {} if one.keeps_bad else bad
+        if faults or bad:
+            array = _without(array, faults | bad)
         iso = to_iso_wkb(array)
         wrong: dict[int, str] = {}
         self._check_srids(iso.srids, path, one, wrong)
         if faults or wrong:
             self._tell(path, given, faults | wrong, place)
-        return (_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary())
+        shapes = stored_shapes((_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary()), one.type)
+        return shapes if kept is None else _with(shapes, sorted(bad), kept)
+
+    def _with_own(self, array: pa.Array, one: GeoInput) -> pa.Array:
+        """The bytes in the encoding of the type; what is bad or names its own CRS stays as it is."""
+        bad = list(_faults(array, geographic=False))
+        srids = to_iso_wkb(_without(array, dict.fromkeys(bad, "")) if bad else array).srids
+        kept = np.zeros(len(array), np.bool_)
+        kept[[*bad, *(row for rows in srids.values() for row in rows.tolist())]] = True
+        stored = stored_shapes(pc.if_else(pa.array(kept), pa.scalar(None, array.type), array), one.type)
+        return pc.if_else(pa.array(kept), array, stored).cast(pa.binary())
 
     def _check_srids(
         self, srids: Mapping[int | None, np.ndarray[tuple[int], np.dtype[np.intp]]], path: str, one: GeoInput,
@@ -243,6 +258,13 @@ def _faults(array: pa.Array, *, geographic: bool) -> dict[int, str]:
         elif scan.first_open is not None and "outside" in scan.first_open.reason:
             faults[row] = scan.first_open.reason
     return faults
+
+
+def _with(array: pa.Array, rows: Sequence[int], values: pa.Array) -> pa.Array:
+    """The array with these values in these rows."""
+    mask = np.zeros(len(array), np.bool_)
+    mask[list(rows)] = True
+    return pc.replace_with_mask(array, pa.array(mask), values.cast(array.type))
 
 
 def _without(array: pa.Array, faults: Mapping[int, str]) -> pa.Array:

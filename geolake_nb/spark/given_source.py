@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from geolake_nb.core.schema import Schema, split_path
 from geolake_nb.core.types import GeographyType, GeometryType, PrimitiveType
 from geolake_nb.formats.delta.partition_values import partition_text
-from geolake_nb.planning.sampling import SAMPLE_ROWS, Sample
+from geolake_nb.planning.sampling import SAMPLE_ROWS, sample_of
 from geolake_nb.spark.row_fitting import RowFitter, refuse_bad, spark_schema
 
 if TYPE_CHECKING:
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.types import Field
     from geolake_nb.planning.row_sources import GivenRows
-    from geolake_nb.planning.sampling import Partition
+    from geolake_nb.planning.sampling import Partition, Sample
     from geolake_nb.planning.writing import GeoInput
 
-__all__ = ["given_frame", "sample_frame", "sample_of", "size_frame"]
+__all__ = ["given_frame", "sample_frame", "size_frame"]
 
 _SEED = 20_240_607
 _DRAW = "__geolake_draw"
@@ -70,29 +69,6 @@ def size_frame(frame: DataFrame, partition_by: Sequence[str]) -> dict[Partition,
     counted = frame.groupBy(*[_quoted(name) for name in partition_by]).count().toArrow()
     names = zip(*[[partition_text(value) for value in counted[name]] for name in partition_by], strict=True)
     return {name: count * each for name, count in zip(names, counted.column(-1).to_pylist(), strict=True)}
-
-
-def sample_of(table: pa.Table, columns: Sequence[str], partition_by: Sequence[str]) -> Sample:
-    """The rows of a table as a sample.
-
-    >>> sample = sample_of(pa.table({"a": [1, 2], "p": ["x", None]}), ["a"], ["p"])
-    >>> sample.columns["a"].to_pylist(), sample.partitions, sample.codes.tolist()
-    ([1, 2], ((None,), ('x',)), [1, 0])
-    """
-    texts = [[partition_text(value) for value in table[name]] for name in partition_by]
-    rows = list(zip(*texts, strict=True)) if texts else [()] * table.num_rows
-    partitions = sorted(set(rows), key=lambda row: [(text is not None, text or "") for text in row])
-    places = {row: place for place, row in enumerate(partitions)}
-    codes = np.array([places[row] for row in rows], np.int64)
-    return Sample({column: _leaf(table, split_path(column)) for column in columns}, tuple(partitions) or ((),), codes)
-
-
-def _leaf(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
-    column = table[path[0]]
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    for name in path[1:]:
-        array = array.flatten()[array.type.get_field_index(name)]
-    return array
 
 
 def _names_of(given: Schema, schema: Schema) -> list[str]:

@@ -64,14 +64,16 @@ def session_put(spark: SparkSession, location: str, *, single_writer: bool = Fal
     return lambda path, data: _write(spark, store, f"{root}/{path}", data)
 
 
-def storage_put(storage: Storage, *, single_writer: bool = False) -> PutIfAbsent:
+def storage_put(storage: Storage, *, single_writer: bool = False, folder: str = LOG) -> PutIfAbsent:
     """Writes by a request that the store refuses where the file is there, once the store has shown that it does.
+
+    It shows it in that folder.
 
     >>> import tempfile
     >>> from geolake_nb.formats.storage import Storage
     >>> storage_put(Storage.at(tempfile.mkdtemp()))("_delta_log/0.json", b"{}")
     """
-    if storage.is_local or _refuses_second_write(storage):
+    if storage.is_local or _refuses_second_write(storage, folder):
         return storage.put_if_absent
     if not single_writer:
         raise RefusedError(
@@ -88,9 +90,9 @@ def storage_put(storage: Storage, *, single_writer: bool = False) -> PutIfAbsent
     return look_and_write
 
 
-def _refuses_second_write(storage: Storage) -> bool:
-    # Delta's readers and cleaners leave alone what starts with a dot.
-    path = f"{LOG}/.{uuid.uuid4()}.probe"
+def _refuses_second_write(storage: Storage, folder: str) -> bool:
+    # Readers and cleaners leave alone what starts with a dot.
+    path = f"{folder}/.{uuid.uuid4()}.probe"
     storage.put_if_absent(path, b"")
     try:
         storage.put_if_absent(path, b"")

@@ -16,8 +16,7 @@ from geolake_nb.core.types import GeometryEncoding, StructType
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.formats.file_columns import FileColumns
 from geolake_nb.formats.storage_ranges import open_ranges
-from geolake_nb.planning.sampling import SAMPLE_ROWS, chosen_parts, some_rows
-from geolake_nb.spark.given_source import sample_of
+from geolake_nb.planning.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
 from geolake_nb.spark.row_fitting import RowFitter, spark_schema
 
 if TYPE_CHECKING:

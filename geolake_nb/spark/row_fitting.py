@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from geolake_nb.core.schema import Schema
 from geolake_nb.core.schema_delta import to_delta_schema
-from geolake_nb.core.types import (
-    Field,
-    GeographyType,
-    GeometryType,
-    ListType,
-    MapType,
-    PrimitiveType,
-    StringType,
-    StructType,
-)
+from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import JobError
 from geolake_nb.formats.file_columns import FileColumns
+from geolake_nb.formats.iceberg.live_rows import carried_schema
 from geolake_nb.spark.geo_input import BadValues, GeoReader, merge_bad
 
 if TYPE_CHECKING:
@@ -31,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType as SparkStruct
 
     from geolake_nb.core.geoparquet import GeoEncoding
-    from geolake_nb.core.types import DataType
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import Field
     from geolake_nb.planning.writing import GeoInput
 
     Place = Callable[[int], str]
@@ -39,13 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["BadRows", "RowFitter", "fitted_frame", "refuse_bad", "spark_schema"]
 
 _INSTANT = PrimitiveType("timestamptz")
-_BYTES = PrimitiveType("binary")
 
 
 class RowFitter:
     """Makes batches of what a source gives; lives as long as a task.
 
-    >>> schema = Schema(StructType((Field("a", PrimitiveType("int64")), Field("k", StringType()), Field("b", _BYTES))))
+    >>> from geolake_nb.core.schema import Schema
+    >>> from geolake_nb.core.types import Field, StructType
+    >>> fields = Field("a", PrimitiveType("int64")), Field("k", StringType()), Field("b", PrimitiveType("binary"))
+    >>> schema = Schema(StructType(fields))
     >>> RowFitter(schema, {}).fit(pa.record_batch({"a": pa.array([7], pa.int8())}), {"k": "x"}).to_pylist()
     [{'a': 7, 'k': 'x', 'b': None}]
     """
@@ -54,7 +47,7 @@ class RowFitter:
         self, schema: Schema, inputs: Mapping[str, GeoInput], *, native: Mapping[str, GeoEncoding] | None = None
     ) -> None:
         self._fields = schema.fields
-        self._columns = FileColumns.of(_plain(schema))
+        self._columns = FileColumns.of(carried_schema(schema))
         self._reader = GeoReader(inputs, native=native)
 
     @property
@@ -165,29 +158,7 @@ def fitted_frame(frame: DataFrame, schema: Schema, inputs: Mapping[str, GeoInput
 
 
 def spark_schema(schema: Schema) -> SparkStruct:
-    """The columns as a job passes them on: shapes are bytes, and strings have no collation."""
+    """The columns as a job passes them on: shapes are bytes or text, and strings have no collation."""
     from pyspark.sql.types import StructType as SparkStruct
 
-    return SparkStruct.fromJson(json.loads(to_delta_schema(_plain(schema))))
-
-
-def _plain(schema: Schema) -> Schema:
-    """The same columns, none of them required: who writes the file checks that."""
-
-    def field(one: Field) -> Field:
-        return Field(one.name, inside(one.type))
-
-    def inside(type_: DataType) -> DataType:
-        if isinstance(type_, (GeometryType, GeographyType)):
-            return _BYTES
-        if isinstance(type_, StringType):
-            return StringType()
-        if isinstance(type_, StructType):
-            return StructType(tuple([field(one) for one in type_.fields]))
-        if isinstance(type_, ListType):
-            return ListType(field(type_.element))
-        if isinstance(type_, MapType):
-            return MapType(replace(field(type_.key), nullable=False), field(type_.value))
-        return type_
-
-    return Schema(StructType(tuple([field(one) for one in schema.fields])))
+    return SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))

@@ -12,9 +12,11 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.plain_log import plain_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.planning.row_sources import DeltaRows, ParquetRows
+from geolake_nb.planning.iceberg_sampling import sample_iceberg, size_iceberg
+from geolake_nb.planning.row_sources import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.planning.sampling import partition_codes, sample_delta
 from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
+from geolake_nb.spark.iceberg_source import iceberg_frame
 from geolake_nb.spark.log_store import spark_location
 from geolake_nb.spark.parquet_source import parquet_frame, sample_parquet, size_parquet
 from geolake_nb.spark.row_fitting import BadRows, fitted_frame
@@ -55,6 +57,8 @@ def open_rows(job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
     if isinstance(job.rows, DeltaRows):
         with _delta(job.rows, job, context) as opened:
             yield opened
+    elif isinstance(job.rows, IcebergRows):
+        yield _iceberg(job.rows, job, context)
     elif isinstance(job.rows, ParquetRows):
         with _parquet(job.rows, job, context) as opened:
             yield opened
@@ -92,6 +96,17 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
         # It is hidden and does no harm: what was written must not be lost for it.
         with contextlib.suppress(GeolakeError):
             storage.remove_folder(folder)
+
+
+def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
+    storage = context.storage
+    return OpenRows(
+        frame=iceberg_frame(context.spark, storage, rows, job.schema),
+        sample=lambda columns: sample_iceberg(storage, rows, job.schema, columns, job.partition_by),
+        sizes=size_iceberg(rows),
+        rows=job.expected_rows,
+        inputs=job.geo_input,
+    )
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
         raise JobError(
             f"the scan failed: {cause(problem)}", where=change.location, remedy="the table is as it was"
         ) from problem
-    return finish_repair(change, job, _merged(job, table))
+    return (job.finish or finish_repair)(change, job, _merged(job, table))
 
 
 def bundled(job: ScanJob, *, tasks: int) -> list[list[Unit]]:

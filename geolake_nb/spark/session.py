@@ -1,4 +1,4 @@
-"""The Spark session that a job runs in: the user's, or a local one with Delta."""
+"""The Spark session that a job runs in: the user's, or a local one with Delta and Iceberg."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from geolake_nb.errors import MissingDependencyError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["session_for"]
+__all__ = ["ICEBERG_PACKAGE", "running_session", "session_for"]
+
+ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
+"""Iceberg has no runtime for Spark 4.2; of this one only the core classes are used there, which know no Spark."""
 
 # Delta 4.4 opens tables with geo types only where its preview is on.
 _GEO_PREVIEW = "spark.databricks.delta.geo.preview.enabled"
@@ -30,6 +33,19 @@ def session_for(spark: SparkSession | None) -> SparkSession:
     return session
 
 
+def running_session(spark: SparkSession | None) -> SparkSession | None:
+    """The session that is given, else the one that runs in this process; none is started.
+
+    >>> running_session(None) is None or "pyspark" in sys.modules
+    True
+    """
+    if spark is None and "pyspark" in sys.modules:
+        from pyspark.sql import SparkSession
+
+        return SparkSession.getActiveSession()
+    return spark
+
+
 def _local() -> SparkSession:
     from delta import configure_spark_with_delta_pip
     from pyspark.sql import SparkSession
@@ -46,4 +62,4 @@ def _local() -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
     )
-    return configure_spark_with_delta_pip(builder).getOrCreate()
+    return configure_spark_with_delta_pip(builder, extra_packages=[ICEBERG_PACKAGE]).getOrCreate()

@@ -1,4 +1,4 @@
-"""The Spark job that writes rows to new data files, and the `add` actions of those files.
+"""The Spark job that writes rows to new data files, and the actions that add those files.
 
 Rows are read once. Their keys come from the columns to cluster by alone, each row then goes to the task that writes
 its file, and the tasks sort what they get. A task that is run again writes files of its own, and only those are
@@ -17,6 +17,7 @@ from geolake_nb.core.schema import split_path
 from geolake_nb.errors import GeolakeError, JobError, SchemaError
 from geolake_nb.formats.delta.remove_action import with_deletion_time
 from geolake_nb.planning.clustering import keying
+from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.placement import place_rows
 from geolake_nb.planning.rewrite import live_rows
 from geolake_nb.planning.row_sources import DeltaRows
@@ -46,14 +47,14 @@ _SLACK = 1.5
 
 
 def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
-    """Write the files and complete the change with their `add` actions.
+    """Write the files and complete the change with the actions that add them.
 
     A job that fails, or is cancelled, raises JobError with the files that it left; nothing is committed then.
     """
     try:
         with open_rows(job, context) as rows:
             written = _write(job, rows, context)
-        adds: list[str] = written["add"].drop_null().to_pylist()
+        adds: list[str] = written["entry"].drop_null().to_pylist()
         _refuse_bad_values(change, written)
         count = sum(written["rows"].to_pylist())
         expected = _expected_rows(job, count, context.storage)
@@ -61,8 +62,8 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
             what = f"{count:,} rows were written and {expected:,} expected"
             raise JobError(what, where=change.location, remedy=_REMEDY)
         files = len(adds)
-        if job.collated and job.hints is not None:
-            adds = with_collated_stats(context, adds, job.collated, job.hints)
+        if isinstance(job.target, DeltaTarget) and job.target.collated and job.target.hints is not None:
+            adds = with_collated_stats(context, adds, job.target.collated, job.target.hints)
     except JobError as problem:
         left = (*problem.orphans, *_orphans(context))
         raise JobError(problem.what, where=problem.where, remedy=problem.remedy, orphans=left) from problem
@@ -74,14 +75,16 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
     except Exception as problem:  # whatever Spark or py4j raises
         what = f"the job failed: {_reason(problem)}"
         raise JobError(what, where=change.location, remedy=_REMEDY, orphans=_orphans(context)) from problem
-    now = int(time.time() * 1000)
     metrics = {
         **change.metrics,
         "files_added": files,
         "rows_written": count,
         "bytes_added": sum(written["bytes"].to_pylist()),
     }
-    actions = [with_deletion_time(action, now) for action in change.actions]
+    actions = change.actions
+    if isinstance(job.target, DeltaTarget):
+        now = int(time.time() * 1000)
+        actions = [with_deletion_time(action, now) for action in actions]
     return dataclasses.replace(change, job=None, actions=(*actions, *adds), metrics=metrics)
 
 

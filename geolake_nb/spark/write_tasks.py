@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
-from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.delta.partition_values import partition_text
-from geolake_nb.formats.hive_paths import partition_folder
 from geolake_nb.planning.clustering import UNREADABLE
 
 if TYPE_CHECKING:
@@ -30,13 +27,13 @@ if TYPE_CHECKING:
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.placement import Placement
     from geolake_nb.planning.sampling import Partition
-    from geolake_nb.planning.writing import GeoInput, WriteJob
+    from geolake_nb.planning.writing import GeoInput, Target, WriteJob
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
 
 __all__ = ["RESULT", "KeyTask", "WriteTask", "plain_shapes"]
 
-RESULT = "path string, rows long, bytes long, add string, bad binary"
+RESULT = "path string, rows long, bytes long, entry string, bad binary"
 """One row for each file that is written, and one for the values of a task that cannot be taken."""
 
 
@@ -67,13 +64,9 @@ class WriteTask:
 
     storage: Storage
     layout: Layout
-    schema: Schema
-    mapping: ColumnMapping
-    indexed: frozenset[tuple[str, ...]]
+    target: Target
     partition_by: tuple[str, ...]
     transaction: str
-    data_change: bool
-    deletion_vectors: bool
     most_bytes: int
     most_rows: int | None
     key: str | None
@@ -84,26 +77,12 @@ class WriteTask:
         cls, job: WriteJob, rows: OpenRows, context: JobContext, *, key: str | None, limits: tuple[int, int | None]
     ) -> Self:
         """The task of a job; `key` is the column with the keys, `limits` the most bytes and rows of a file."""
-        from geolake_nb.formats.parquet_writer import Layout
-
-        inside = Schema(StructType(tuple(one for one in job.schema.fields if one.name not in job.partition_by)))
-        types = {path: one.type for path, one in job.schema.walk_parts()}
-        layout = Layout(
-            inside,
-            physical_names=job.mapping is not ColumnMapping.NONE,
-            row_group_rows=job.row_group_rows,
-            measured=frozenset(path for path in job.indexed if path[0] not in job.partition_by and path in types),
-        )
         return cls(
             storage=context.storage,
-            layout=layout,
-            schema=job.schema,
-            mapping=job.mapping,
-            indexed=job.indexed,
+            layout=job.target.layout(job),
+            target=job.target,
             partition_by=job.partition_by,
             transaction=context.transaction,
-            data_change=job.data_change,
-            deletion_vectors=job.deletion_vectors,
             most_bytes=limits[0],
             most_rows=limits[1],
             key=key,
@@ -176,23 +155,12 @@ class _Files:
 
     def end(self) -> Iterator[pa.RecordBatch]:
         """Close the file that is open, if there is one, and tell of it."""
-        from geolake_nb.formats.delta.stats_writing import add_action, stats_text
-
         writer, self._writer = self._writer, None
         if writer is None or self._open is None:
             return
-        task, (partition, _) = self._task, self._open
+        partition, _ = self._open
         file = writer.close()
-        stats = stats_text(file, task.schema, task.mapping, task.indexed, deletion_vectors=task.deletion_vectors)
-        names = [task.mapping.physical(task.schema, (name,))[0] for name in task.partition_by]
-        add = add_action(
-            file,
-            stats=stats,
-            partition_values=dict(zip(names, partition, strict=True)),
-            modification_time=int(time.time() * 1000),
-            data_change=task.data_change,
-        )
-        yield _result(path=file.path, rows=file.rows, bytes_=file.bytes, add=add)
+        yield _result(file.path, file.rows, file.bytes, self._task.target.entry(file, partition))
 
     def give_up(self) -> None:
         """Remove the file that is open."""
@@ -203,12 +171,10 @@ class _Files:
         from geolake_nb.formats.parquet_writer import ParquetWriter
 
         task = self._task
-        folders: list[str] = []
-        if task.mapping is ColumnMapping.NONE:
-            folders = [partition_folder(name, text) for name, text in zip(task.partition_by, partition, strict=True)]
-        name = f"{self._name}-c{self._count:03}.{task.layout.compression}.parquet"
+        folder = task.target.folder(partition)
+        name = f"{self._name}-c{self._count:03}.{task.layout.compression}{task.layout.suffix}"
         self._count += 1
-        self._writer = ParquetWriter(task.storage, "/".join([*folders, name]), task.layout)
+        self._writer = ParquetWriter(task.storage, f"{folder}/{name}" if folder else name, task.layout)
 
     def _is_full(self) -> bool:
         writer, task = self._writer, self._task
@@ -290,14 +256,14 @@ _RESULT_SCHEMA = pa.schema(
         ("path", pa.string()),
         ("rows", pa.int64()),
         ("bytes", pa.int64()),
-        ("add", pa.string()),
+        ("entry", pa.string()),
         ("bad", pa.binary()),
     ]
 )
 
 
 def _result(
-    *, path: str | None = None, rows: int = 0, bytes_: int = 0, add: str | None = None, bad: bytes | None = None
+    path: str | None = None, rows: int = 0, bytes_: int = 0, entry: str | None = None, *, bad: bytes | None = None
 ) -> pa.RecordBatch:
-    row = {"path": path, "rows": rows, "bytes": bytes_, "add": add, "bad": bad}
+    row = {"path": path, "rows": rows, "bytes": bytes_, "entry": entry, "bad": bad}
     return pa.RecordBatch.from_pylist([row], _RESULT_SCHEMA)

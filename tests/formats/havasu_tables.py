@@ -118,12 +118,15 @@ def make_havasu_table(
     rasters: bool = False,
     havasu_version: str | None = None,
     fault: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+    fields: Sequence[Mapping[str, Any]] = HAVASU_FIELDS,
     **more: Any,
 ) -> Path:
     """Write a Havasu table of these files; the fault, one of `FAULTS`, goes into the first of them.
 
     `encoding` is that of the column `geom`, `None` for a table without it; `rasters` adds the column `rast`.
-    `havasu_version` is what the metadata states, nothing by default. Other options are `make_iceberg_table`'s.
+    `havasu_version` is what the metadata states, nothing by default; `extra` are more words of it, `fields` those that
+    data files have in manifests. Other options are `make_iceberg_table`'s.
     """
     columns = [column(ID, "id", "long")]
     if encoding is not None:
@@ -136,8 +139,8 @@ def make_havasu_table(
     if fault is not None:
         held[0] = FAULTS[fault](held[0])
     stated = {} if havasu_version is None else {"havasu.format-version": havasu_version}
-    more.setdefault("extra_metadata", stated)
-    return make_iceberg_table(folder, columns, held, version=version, extra_file_fields=HAVASU_FIELDS, **more)
+    more.setdefault("extra_metadata", {**stated, **(extra or {})})
+    return make_iceberg_table(folder, columns, held, version=version, extra_file_fields=fields, **more)
 
 
 def _moved(one: FileEntry, move: Callable[[Any, Any], tuple[Any, Any]]) -> FileEntry:

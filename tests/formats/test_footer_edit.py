@@ -212,3 +212,17 @@ def test_a_footer_that_contradicts_itself_is_corrupt(plain, change):
     broken = write_struct(change(read_struct(split(plain)[1])))
     with pytest.raises(CorruptTableError):
         edit_footer(broken, {("g",): LeafEdit(GeometryType())}, where="a.parquet")
+
+
+def test_properties_are_set_replaced_and_dropped_and_others_stay(plain):
+    table = pa.table({"g": [POINT]}).replace_schema_metadata({"a": "1", "b": "2", "c": "3"})
+    file = io.BytesIO()
+    pq.write_table(table, file)
+    made = edited(file.getvalue(), {}, properties={"a": None, "b": "two", "d": "ä"}).metadata.metadata
+    assert {key: text for key, text in made.items() if key != b"ARROW:schema"} == {
+        b"b": b"two",
+        b"c": b"3",
+        b"d": "ä".encode(),
+    }
+    assert edited(plain, {}, properties={"a": None}).metadata.metadata is None
+    assert edited(plain, {}, properties={"geo": "{}"}).metadata.metadata == {b"geo": b"{}"}

@@ -14,7 +14,7 @@ from geolake_nb.core.schema_parquet import to_arrow_type
 from geolake_nb.formats.footer_view import FooterReader
 from geolake_nb.formats.value_scan import scan_part
 from geolake_nb.planning.repair import finish_repair, plan_repair
-from geolake_nb.spark.applying import apply_change
+from geolake_nb.spark.applying import Place, apply_change
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class GeoTable(LogMaker):
         """Plan, scan and commit; the change as it was committed."""
         change = self.scanned(self.plan(**options))
         if not change.is_empty:
-            apply_change(change, self.storage, transaction=f"t{self.open().version}")
+            apply_change(change, Place(self.storage, f"t{self.open().version}"))
         return change
 
     def stats(self, name: str) -> dict[str, Any] | None:

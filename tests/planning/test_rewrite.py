@@ -42,7 +42,7 @@ def test_the_job_says_what_will_be_done_and_the_plan_what_it_costs(tmp_path):
     told = change.job.to_dict()
     assert told["ordering"] == {"columns": ["geom", "id"], "curve": "zorder"}
     assert (told["target_bytes"], told["row_group_rows"], told["expected_rows"]) == (100 * MB, 5000, 200)
-    assert told["data_change"] is False
+    assert told["target"]["data_change"] is False
     assert (change.reads.files, change.reads.bytes) == (2, 400 * MB)
     assert change.says[0].startswith("2 of 2 files (400.0 MB) are written again as about 4")
     assert "by geom and id along a Z-order curve" in change.says[1]

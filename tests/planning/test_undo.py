@@ -16,7 +16,7 @@ from geolake_nb.formats.delta.log_replay import small_actions
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
 from geolake_nb.planning.undo import plan_undo
-from geolake_nb.spark.applying import apply_change
+from geolake_nb.spark.applying import Place, apply_change
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, remove, vector
 from tests.planning.repair_tables import GeoTable, typed, wkb
 from tests.planning.test_repair import POINTS, ids
@@ -46,7 +46,7 @@ def state(table: LogMaker, version: int | None = None) -> State:
 
 def undo(table: LogMaker, version: int | None = None) -> Change:
     change = plan_undo(table.storage, table.open(), version)
-    apply_change(change, table.storage, transaction=f"undo {table.open().version}")
+    apply_change(change, Place(table.storage, f"undo {table.open().version}"))
     return change
 
 

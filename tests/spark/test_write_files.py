@@ -18,6 +18,7 @@ from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.parquet_writer import Layout
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.clustering import UNREADABLE, Ordering, keying
+from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.placement import place_rows
 from geolake_nb.planning.sampling import Sample
 from geolake_nb.planning.writing import GeoInput
@@ -37,17 +38,15 @@ SCHEMA = Schema(
 
 
 def task(folder, **changed) -> WriteTask:
-    inside = Schema(StructType(tuple(one for one in SCHEMA.fields if one.name not in changed.get("partition_by", ()))))
+    mapping, partition_by = changed.pop("mapping", ColumnMapping.NONE), changed.get("partition_by", ())
+    inside = Schema(StructType(tuple(one for one in SCHEMA.fields if one.name not in partition_by)))
+    indexed = frozenset({("id",), ("geom",)})
     options = {
         "storage": Storage.at(str(folder)),
         "layout": Layout(inside, row_group_rows=10, measured=frozenset({("id",)})),
-        "schema": SCHEMA,
-        "mapping": ColumnMapping.NONE,
-        "indexed": frozenset({("id",), ("geom",)}),
+        "target": DeltaTarget(SCHEMA, partition_by, indexed, data_change=False, mapping=mapping),
         "partition_by": (),
         "transaction": "txn",
-        "data_change": False,
-        "deletion_vectors": False,
         "most_bytes": 10**9,
         "most_rows": None,
         "key": None,
@@ -67,7 +66,7 @@ def run(one: WriteTask, *batches: pa.RecordBatch) -> list[dict]:
 
 
 def adds(results: list[dict]) -> list[dict]:
-    return [json.loads(row["add"])["add"] for row in results]
+    return [json.loads(row["entry"])["add"] for row in results]
 
 
 def test_a_file_has_its_rows_its_statistics_and_the_name_of_the_transaction(tmp_path):

@@ -26,6 +26,23 @@ class CatalogTable:
     metadata_location: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """For `Storage.at`, named as in deltalake."""
+    catalog: str = "default"
+    """The name of the catalog."""
+    kind: str | None = None
+    """Such as `rest`, `sql`, `hive`; `None` where the properties name a class."""
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
+    """How the catalog is reached: they hold secrets."""
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """The namespace and the name."""
+        return tuple(self.name.split("."))
+
+    def newest(self) -> CatalogTable:
+        """The table as the catalog has it now; one that only a JVM can ask is as it was."""
+        if self.kind not in ("rest", "sql"):
+            return self
+        return load_from_catalog({**self.properties, "name": self.catalog}, self.identifier)
 
     @property
     def root(self) -> str:
@@ -67,13 +84,22 @@ def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequen
         from geolake_nb.formats.iceberg.catalog_sql import load_sql_table
 
         location, config = load_sql_table(name, properties, parts), dict(properties)
-    return CatalogTable(".".join(parts), location, storage_options(config))
+    return CatalogTable(".".join(parts), location, storage_options(config), name, kind, properties)
 
 
 def from_pyiceberg(table: Any) -> CatalogTable:
     """Where the table of a `pyiceberg.table.Table` is, with the options of its FileIO."""
     name = ".".join(table.name())
-    return CatalogTable(name, str(table.metadata_location), storage_options(table.io.properties))
+    # A table that was opened by its metadata file alone has a catalog that keeps nothing.
+    properties = {str(key): str(value) for key, value in getattr(table.catalog, "properties", {}).items()}
+    return CatalogTable(
+        name,
+        str(table.metadata_location),
+        storage_options(table.io.properties),
+        str(getattr(table.catalog, "name", "default")),
+        _inferred(properties) or None,
+        properties,
+    )
 
 
 def _properties(catalog: str | Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -89,14 +115,14 @@ def _properties(catalog: str | Mapping[str, str]) -> tuple[str, dict[str, str]]:
     return catalog, known[catalog.lower()]
 
 
+def _inferred(properties: Mapping[str, str]) -> str:
+    """The kind that is stated, or that PyIceberg infers from the URI; empty where there is none."""
+    scheme = properties.get("uri", "").partition(":")[0].partition("+")[0].lower()
+    return properties.get("type", "").lower() or _KINDS.get(scheme, "")
+
+
 def _kind(properties: Mapping[str, str]) -> str:
-    stated = properties.get("type", "").lower()
-    if not stated:
-        # PyIceberg infers the kind from the URI.
-        scheme = properties.get("uri", "").partition(":")[0].partition("+")[0].lower()
-        stated = {"http": "rest", "https": "rest", "postgresql": "sql", "sqlite": "sql", "thrift": "hive"}.get(
-            scheme, ""
-        )
+    stated = _inferred(properties)
     if stated in ("rest", "sql"):
         return stated
     shown = stated if stated in _OTHERS else "catalog of an unknown kind"

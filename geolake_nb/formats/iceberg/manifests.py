@@ -21,6 +21,8 @@ from geolake_nb.formats.iceberg.entry_columns import EntryColumns, read_entries
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from geolake_nb.formats.iceberg.location import PathMap
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot
     from geolake_nb.formats.iceberg.partition_values import PartitionColumns
@@ -212,7 +214,10 @@ class ManifestReader:
         tables = list(self._read(columns, deletes=deletes, wanted=wanted))
         if not tables:
             return _no_files(self._partitions, wanted, bounds, deletes=deletes)
-        return pa.concat_tables(tables, promote_options="default").combine_chunks()
+        table = pa.concat_tables(tables, promote_options="default").combine_chunks()
+        firsts = self._manifests["first_row_id"].fill_null(-1).to_numpy()
+        # Only tables of version 3 have row ids; nothing is spent on those of others.
+        return table if deletes or not (firsts >= 0).any() else _with_row_ids(table, firsts)
 
     def statistics(self, column: int, *, lower: Pool = Pool.LOWER, upper: Pool = Pool.UPPER) -> pa.Table:
         """`nulls, nans, lower, upper` of one column in every live data file, in the order of `files`."""
@@ -313,6 +318,7 @@ def _file_columns(
         ),
         "sort_order_id": entries.longs(EntryField.SORT_ORDER_ID).cast(pa.int32(), safe=False),
         "encrypted": pa.array(entries.has(EntryField.KEY_METADATA)),
+        "first_row_id": entries.longs(EntryField.FIRST_ROW_ID),
     }
     columns |= partitions.read(entries, spec_id)
     for column in wanted:
@@ -327,6 +333,21 @@ _TARGETS = {
     "content_bytes": pa.int64(),
     "equality_ids": pa.list_(pa.int32()),
 }
+
+
+def _with_row_ids(table: pa.Table, firsts: NDArray[np.int64]) -> pa.Table:
+    """The table with the ids of first rows that files inherit from their manifests."""
+    manifest, rows = table["manifest"].to_numpy(), table["rows"].to_numpy()
+    stored = table["first_row_id"].combine_chunks()
+    # Iceberg 3, First Row ID Inheritance: files without an id get those that follow, in the order of the manifest.
+    takes = stored.is_null().to_numpy(zero_copy_only=False)
+    counted = np.where(takes, rows, 0)
+    before = np.cumsum(counted) - counted
+    starts = np.searchsorted(manifest, manifest)
+    inherited = firsts[manifest] + before - before[starts]
+    ids = np.where(takes, inherited, stored.fill_null(0).to_numpy(zero_copy_only=False))
+    place = table.column_names.index("first_row_id")
+    return table.set_column(place, "first_row_id", pa.array(ids, pa.int64(), mask=firsts[manifest] < 0))
 
 
 def _with_targets(table: pa.Table, entries: EntryColumns) -> pa.Table:
@@ -347,7 +368,8 @@ def _no_files(
 ) -> pa.Table:
     """The same columns without rows."""
     columns: dict[str, pa.DataType] = dict.fromkeys(("path", "format"), pa.string())
-    columns |= dict.fromkeys(("bytes", "rows", "content", "sequence_number", "added_snapshot"), pa.int64())
+    numbers = ("bytes", "rows", "content", "sequence_number", "added_snapshot", "first_row_id")
+    columns |= dict.fromkeys(numbers, pa.int64())
     columns |= dict.fromkeys(("manifest", "spec_id", "sort_order_id"), pa.int32())
     columns |= {"encrypted": pa.bool_(), **partitions.types, **(_TARGETS if deletes else {})}
     for column in wanted:

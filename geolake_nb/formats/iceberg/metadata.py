@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.schema import Schema
 
-__all__ = ["PartitionField", "PartitionSpec", "SnapshotRef", "StoredSnapshot", "TableMetadata", "read_metadata"]
+__all__ = [
+    "TRANSACTION",
+    "PartitionField",
+    "PartitionSpec",
+    "SnapshotRef",
+    "StoredSnapshot",
+    "TableMetadata",
+    "read_metadata",
+]
+
+TRANSACTION = "geolake.transaction"
+"""The key in the summary of a snapshot under which a change of this toolkit is known."""
 
 NEWEST_VERSION = 3
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.entry_columns import EntryColumns
     from geolake_nb.formats.iceberg.metadata import PartitionField, PartitionSpec
 
-__all__ = ["PREFIX", "PartitionColumns"]
+__all__ = ["PREFIX", "PartitionColumns", "result_type"]
 
 PREFIX = "partition."
 _INTEGERS = ("bucket", "hour", "month", "year")
@@ -35,7 +35,7 @@ class PartitionColumns:
         types: dict[str, pa.DataType] = {}
         for spec in specs.values():
             for field in spec.fields:
-                result = _result_type(field, by_id.get(field.source_id))
+                result = result_type(field, by_id.get(field.source_id))
                 self._sources[field.name, spec.spec_id] = result
                 kind = (arrow_type(result) if result is not None else None) or pa.string()
                 # Two specs may give one name to values of two types: text holds both.
@@ -65,7 +65,7 @@ class PartitionColumns:
         return columns
 
 
-def _result_type(field: PartitionField, source: DataType | None) -> DataType | None:
+def result_type(field: PartitionField, source: DataType | None) -> DataType | None:
     """The type of a partition value; `None` for one that is shown as it is stored."""
     name = field.transform.partition("[")[0]
     if name in _INTEGERS:

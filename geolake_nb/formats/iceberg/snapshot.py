@@ -175,10 +175,8 @@ def _file_table(entries: pa.Table, deleted: pa.Array, geo: Mapping[str, Field], 
     from geolake_nb.formats.iceberg.partition_values import PREFIX
 
     held = {name: entries[name].combine_chunks() for name in entries.column_names}
-    extra = {
-        name: held[name]
-        for name in ("manifest", "spec_id", "sequence_number", "added_snapshot", "sort_order_id", "encrypted")
-    }
+    numbers = ("manifest", "spec_id", "sequence_number", "added_snapshot", "sort_order_id", "first_row_id")
+    extra = {name: held[name] for name in (*numbers, "encrypted")}
     extra["format"] = held["format"].dictionary_encode()
     return FileTable.of(
         path=held["path"],

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
-import shutil
 import socket
-import subprocess
 import threading
-import time
 import urllib.parse
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -28,11 +24,7 @@ from geolake_nb.formats.iceberg.catalogs import (
 )
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.formats.storage import Storage
-from tests.formats.iceberg.make_spark_fixtures import locked
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = "open-sesame"
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
@@ -280,89 +272,6 @@ def test_a_catalog_that_is_not_there_is_named_without_its_password():
 
 
 # ---- REST, Iceberg's own server ----
-
-# What org.apache.iceberg.rest.RESTCatalogServer needs.
-_PACKAGES = [
-    "org.apache.iceberg:iceberg-open-api:1.11.0:test-fixtures",
-    "org.apache.iceberg:iceberg-core:1.11.0",
-    "org.apache.iceberg:iceberg-core:1.11.0:tests",
-    "org.eclipse.jetty.ee10:jetty-ee10-servlet:12.1.5",
-    "org.eclipse.jetty.compression:jetty-compression-server:12.1.5",
-    "org.eclipse.jetty.compression:jetty-compression-gzip:12.1.5",
-    "org.xerial:sqlite-jdbc:3.49.1.0",
-    "org.apache.hadoop:hadoop-client-runtime:3.4.2",
-    "org.apache.hadoop:hadoop-client-api:3.4.2",
-    "org.slf4j:slf4j-simple:2.0.13",
-]
-
-
-def _pom() -> str:
-    dependencies = ""
-    for package in _PACKAGES:
-        group, artifact, version, *classifier = package.split(":")
-        extra = f"<classifier>{classifier[0]}</classifier>" if classifier else ""
-        dependencies += (
-            f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
-            f"<version>{version}</version>{extra}</dependency>"
-        )
-    return (
-        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-        "<groupId>geolake</groupId><artifactId>rest-server</artifactId><version>1</version>"
-        f"<dependencies>{dependencies}</dependencies></project>"
-    )
-
-
-def _classpath() -> str:
-    with locked() as cache:
-        return _fetched(cache / "iceberg-rest")
-
-
-def _fetched(folder: Path) -> str:
-    found = folder / "cp.txt"
-    if not found.exists():
-        if shutil.which("mvn") is None:
-            pytest.skip("mvn is not here: Iceberg's REST server cannot be fetched")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "pom.xml").write_text(_pom())
-        command = ["mvn", "-q", "dependency:build-classpath", f"-Dmdep.outputFile={found}"]
-        made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
-        if made.returncode != 0 or not found.exists():
-            pytest.skip(f"mvn cannot fetch Iceberg's REST server: {made.stdout[-300:]}")
-    return found.read_text().strip()
-
-
-@pytest.fixture(scope="module")
-def rest_server(tmp_path_factory):
-    if shutil.which("java") is None:
-        pytest.skip("java is not here: Iceberg's REST server cannot be started")
-    classpath = _classpath()
-    folder = tmp_path_factory.mktemp("rest")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "CATALOG_REST_PORT": str(port), "CATALOG_WAREHOUSE": str(folder)}
-    command = ["java", "-cp", classpath, "org.apache.iceberg.rest.RESTCatalogServer"]
-    with (folder / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)
-    uri = f"http://127.0.0.1:{port}"
-    try:
-        _wait(uri, server, folder / "server.log")
-        yield uri, folder
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def _wait(uri: str, server: subprocess.Popen, log: Path) -> None:
-    for _ in range(300):
-        if server.poll() is not None:
-            pytest.skip(f"Iceberg's REST server stopped: {log.read_text()[-500:]}")
-        try:
-            if requests.get(f"{uri}/v1/config", timeout=5).ok:
-                return
-        except requests.RequestException:
-            time.sleep(0.2)
-    pytest.skip("Iceberg's REST server did not answer within a minute")
 
 
 def test_a_table_of_icebergs_own_rest_server_opens(rest_server):

@@ -1,0 +1,77 @@
+"""ISO WKB in the encodings that Havasu has for geometries: the other way round from reading them."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.crs import CRS84, CrsForm
+from geolake_nb.core.types import GeometryEncoding, GeometryType
+
+if TYPE_CHECKING:
+    from geolake_nb.core.crs import Crs
+    from geolake_nb.core.types import GeographyType
+
+__all__ = ["srid_of", "stored_shapes"]
+
+_SRID_FLAG = 0x20000000
+
+
+def stored_shapes(values: pa.Array, type: GeometryType | GeographyType) -> pa.Array:
+    """A column of ISO WKB, every value of which can be read, in the encoding of a type.
+
+    EWKB gets the SRID of the type's CRS, where it has one.
+
+    >>> from geolake_nb.core.types import geometry
+    >>> point = pa.array([bytes.fromhex("0101000000000000000000F03F0000000000000040"), None])
+    >>> stored_shapes(point, geometry("EPSG:3857", encoding="ewkb"))[0].as_py().hex()[:18]
+    '0101000020110f0000'
+    >>> stored_shapes(point, geometry(encoding="wkt")).to_pylist()
+    ['POINT (1 2)', None]
+    >>> stored_shapes(point, geometry()) is point
+    True
+    """
+    encoding = type.encoding
+    if encoding is GeometryEncoding.EWKB:
+        srid = srid_of(type.crs)
+        if srid is None:
+            return values
+        return pa.array([None if one is None else _with_srid(one, srid) for one in values.to_pylist()], values.type)
+    if encoding not in (GeometryEncoding.WKT, GeometryEncoding.GEOJSON):
+        return values
+    import shapely
+
+    shapes = shapely.from_wkb(np.array(values.to_pylist(), object))
+    if encoding is GeometryEncoding.GEOJSON:
+        return pa.array(shapely.to_geojson(shapes), pa.string())
+    return pa.array(shapely.to_wkt(shapes, rounding_precision=-1), pa.string())
+
+
+def srid_of(crs: Crs) -> int | None:
+    """The number by which EWKB names a CRS: that of EPSG, `None` where it has none.
+
+    >>> from geolake_nb.core.crs import Crs
+    >>> srid_of(CRS84), srid_of(Crs("EPSG:3857")), srid_of(Crs("SRID:0"))
+    (4326, 3857, None)
+    """
+    if crs.is_unknown:
+        return None
+    if crs == CRS84 or CRS84.same_as(crs):
+        return 4326
+    authority, _, code = crs.text.partition(":")
+    if crs.form is CrsForm.AUTHORITY and authority.upper() == "EPSG" and code.isdigit():
+        return int(code)
+    if crs.form is CrsForm.SRID and code.isdigit():
+        return int(code)
+    found = crs.to_pyproj().to_epsg(min_confidence=100)
+    return None if found is None else int(found)
+
+
+def _with_srid(wkb: bytes, srid: int) -> bytes:
+    # Havasu, Geometry: byte order, type with the flag, SRID, and the rest of the WKB.
+    order = "<" if wkb[0] else ">"
+    (code,) = struct.unpack_from(f"{order}I", wkb, 1)
+    return wkb[:1] + struct.pack(f"{order}II", code | _SRID_FLAG, srid) + wkb[5:]

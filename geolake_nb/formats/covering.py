@@ -1,0 +1,105 @@
+"""The box of each row as a column of its own, as GeoParquet's bbox covering has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.bounds import column_stats, row_boxes
+from geolake_nb.core.geoparquet import Covering
+from geolake_nb.core.types import Field, GeographyType, GeometryType, PrimitiveType, StructType
+from geolake_nb.errors import SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.schema import Schema
+
+__all__ = ["CoveringColumn", "add_coverings", "with_coverings"]
+
+_SIDES = ("xmin", "ymin", "xmax", "ymax")
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringColumn:
+    """A column with the boxes of another one.
+
+    >>> CoveringColumn("geom").covering.xmin
+    ('bbox', 'xmin')
+    """
+
+    column: str
+    """The geo column, at the top level."""
+    name: str = "bbox"
+    narrow: bool = True
+    """Whether the sides are 32 bits wide, rounded outward."""
+
+    @property
+    def covering(self) -> Covering:
+        """What the `geo` property says of it."""
+        return Covering(**{side: (self.name, side) for side in _SIDES})
+
+    @property
+    def field(self) -> Field:
+        """The column in the schema."""
+        side = PrimitiveType("float32" if self.narrow else "float64")
+        return Field(self.name, StructType(tuple([Field(name, side) for name in _SIDES])))
+
+
+def with_coverings(schema: Schema, coverings: Sequence[CoveringColumn]) -> Schema:
+    """The schema with the columns of boxes at its end."""
+    if not coverings:
+        return schema
+    names = {one.name for one in schema.fields}
+    for one in coverings:
+        if one.name in names:
+            raise SchemaError(f"there is a column {one.name!r} already", remedy="name the boxes otherwise")
+    return replace(schema, root=StructType((*schema.fields, *[one.field for one in coverings])))
+
+
+def add_coverings(batch: pa.RecordBatch, schema: Schema, coverings: Sequence[CoveringColumn]) -> pa.RecordBatch:
+    """The rows with the boxes of their shapes.
+
+    A null or an empty shape has none. One that wraps gets all longitudes, since readers compare minima and maxima; one
+    that has no sound box gets all there is.
+    """
+    for one in coverings:
+        type_ = next(field.type for field in schema.fields if field.name == one.column)
+        assert isinstance(type_, GeometryType | GeographyType)
+        batch = batch.append_column(one.name, _boxes(batch.column(one.column), type_, narrow=one.narrow))
+    return batch
+
+
+def _boxes(values: pa.Array, type_: GeometryType | GeographyType, *, narrow: bool) -> pa.Array:
+    found = row_boxes(values, type=type_).storage
+    sides = {name: np.array(found.field(name), np.float64) for name in _SIDES}
+    missing = np.asarray(found.is_null())
+    stats = column_stats(values, type=type_)
+    if stats.bad or stats.unbounded:
+        lost = missing & np.asarray(values.is_valid())
+        for name in _SIDES:
+            sides[name][lost] = -np.inf if name.endswith("min") else np.inf
+        missing &= ~lost
+    wraps = sides["xmin"] > sides["xmax"]
+    sides["xmin"][wraps], sides["xmax"][wraps] = -180.0, 180.0
+    kind = pa.float32() if narrow else pa.float64()
+    arrays = [pa.array(_outward(sides[name], name) if narrow else sides[name], kind) for name in _SIDES]
+    return pa.StructArray.from_arrays(arrays, fields=[pa.field(name, kind) for name in _SIDES], mask=pa.array(missing))
+
+
+def _outward(values: NDArray[np.float64], side: str) -> NDArray[np.float32]:
+    """The sides in 32 bits, none of them further in than it was.
+
+    >>> _outward(np.array([0.1]), "xmin")[0] <= 0.1 <= _outward(np.array([0.1]), "xmax")[0]
+    np.True_
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = values.astype(np.float32)
+    if side.endswith("min"):
+        return np.where(near > values, np.nextafter(near, np.float32(-np.inf)), near)
+    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)

@@ -1,0 +1,271 @@
+"""The Avro schemas of manifests and manifest lists, and those of others with the fields that they lack."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.types import DataType, PrimitiveType, StringType
+from geolake_nb.errors import CorruptTableError, UnsupportedTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from geolake_nb.formats.iceberg.metadata import PartitionField
+
+__all__ = ["entry_schema", "list_schema", "names_by_id", "partition_avro", "with_entry_fields", "with_list_fields"]
+
+_DATA_FILE = 2
+
+
+def _optional(id_: int, name: str, type_: Any) -> dict[str, Any]:
+    return {"name": name, "type": ["null", type_], "default": None, "field-id": id_}
+
+
+def _required(id_: int, name: str, type_: Any) -> dict[str, Any]:
+    return {"name": name, "type": type_, "field-id": id_}
+
+
+def _map(id_: int, name: str, key_id: int, value_id: int, value: str) -> dict[str, Any]:
+    # Iceberg, Avro: a map whose keys are no texts is an array of pairs.
+    pair = {
+        "type": "record",
+        "name": f"k{key_id}_v{value_id}",
+        "fields": [_required(key_id, "key", "int"), _required(value_id, "value", value)],
+    }
+    return _optional(id_, name, {"type": "array", "items": pair, "logicalType": "map"})
+
+
+# Havasu, Manifests: the fields that it adds to `data_file`.
+_BOUNDS = (
+    _map(1250, "geom_lower_bounds", 1260, 1270, "bytes"),
+    _map(1280, "geom_upper_bounds", 1290, 1300, "bytes"),
+)
+_NUMBERS = (
+    _optional(1, "snapshot_id", "long"),
+    _optional(3, "sequence_number", "long"),
+    _optional(4, "file_sequence_number", "long"),
+)
+_CONTENT = {**_required(134, "content", "int"), "default": 0}
+
+
+def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) -> dict[str, Any]:
+    """The schema of the entries of a new manifest; `partition` has the Avro type of each partition field.
+
+    >>> [field["name"] for field in entry_schema(1, [])["fields"]], len(entry_schema(2, [])["fields"])
+    (['status', 'snapshot_id', 'data_file'], 5)
+    """
+    values = [_optional(field.field_id, avro_name(field.name), type_) for field, type_ in partition]
+    file = [
+        _required(100, "file_path", "string"),
+        _required(101, "file_format", "string"),
+        _required(102, "partition", {"type": "record", "name": "r102", "fields": values}),
+        _required(103, "record_count", "long"),
+        _required(104, "file_size_in_bytes", "long"),
+        _map(108, "column_sizes", 117, 118, "long"),
+        _map(109, "value_counts", 119, 120, "long"),
+        _map(110, "null_value_counts", 121, 122, "long"),
+        _map(137, "nan_value_counts", 138, 139, "long"),
+        _map(125, "lower_bounds", 126, 127, "bytes"),
+        _map(128, "upper_bounds", 129, 130, "bytes"),
+        _optional(131, "key_metadata", "bytes"),
+        _optional(132, "split_offsets", {"type": "array", "items": "long", "element-id": 133}),
+        _optional(140, "sort_order_id", "int"),
+        *_BOUNDS,
+    ]
+    if version == 1:
+        # Iceberg, Manifests: version 1 has to have a block size, which nobody reads.
+        file.insert(5, _required(105, "block_size_in_bytes", "long"))
+        numbers: Sequence[dict[str, Any]] = [_required(1, "snapshot_id", "long")]
+    else:
+        file.insert(0, _CONTENT)
+        numbers = _NUMBERS
+    data_file = _required(_DATA_FILE, "data_file", {"type": "record", "name": "r2", "fields": file})
+    return copy.deepcopy(
+        {"type": "record", "name": "manifest_entry", "fields": [_required(0, "status", "int"), *numbers, data_file]}
+    )
+
+
+def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any]:
+    """The schema of a manifest with the fields that a rewrite of it sets; all that it has stays in its place.
+
+    >>> bare = entry_schema(1, [])
+    >>> [field["name"] for field in with_entry_fields(bare, 2, where="m")["fields"]][-2:]
+    ['sequence_number', 'file_sequence_number']
+    """
+    whole = copy.deepcopy(schema)
+    names = names_by_id(whole)
+    if _DATA_FILE not in names:
+        raise CorruptTableError("its entries have no data_file", where=where)
+    file = next(one for one in whole["fields"] if one["name"] == names[_DATA_FILE])["type"]
+    if version > 1:
+        _append(whole, _NUMBERS)
+        _append(file, [_CONTENT])
+    _append(file, _BOUNDS)
+    return dict(whole)
+
+
+_SUMMARY = {
+    "type": "record",
+    "name": "r508",
+    "fields": [
+        _required(509, "contains_null", "boolean"),
+        _optional(518, "contains_nan", "boolean"),
+        _optional(510, "lower_bound", "bytes"),
+        _optional(511, "upper_bound", "bytes"),
+    ],
+}
+_COUNTS = (
+    (504, "added_files_count", "int"),
+    (505, "existing_files_count", "int"),
+    (506, "deleted_files_count", "int"),
+    (512, "added_rows_count", "long"),
+    (513, "existing_rows_count", "long"),
+    (514, "deleted_rows_count", "long"),
+)
+_SINCE_2 = (
+    {**_required(517, "content", "int"), "default": 0},
+    {**_required(515, "sequence_number", "long"), "default": 0},
+    {**_required(516, "min_sequence_number", "long"), "default": 0},
+)
+
+
+def list_schema(version: int) -> dict[str, Any]:
+    """The schema of a new manifest list.
+
+    >>> [field["field-id"] for field in list_schema(1)["fields"]][:4], len(list_schema(2)["fields"])
+    ([500, 501, 502, 503], 15)
+    """
+    fields = [
+        _required(500, "manifest_path", "string"),
+        _required(501, "manifest_length", "long"),
+        _required(502, "partition_spec_id", "int"),
+        *(_SINCE_2 if version > 1 else ()),
+        _required(503, "added_snapshot_id", "long"),
+        *((_optional if version == 1 else _required)(*count) for count in _COUNTS),
+        _optional(507, "partitions", {"type": "array", "items": _SUMMARY, "element-id": 508}),
+        _optional(519, "key_metadata", "bytes"),
+    ]
+    return copy.deepcopy({"type": "record", "name": "manifest_file", "fields": fields})
+
+
+def with_list_fields(schema: Any, version: int) -> dict[str, Any]:
+    """The schema of a manifest list with the fields that the table's version asks for.
+
+    >>> with_list_fields(list_schema(2), 2) == list_schema(2), len(with_list_fields(list_schema(1), 2)["fields"])
+    (True, 15)
+    """
+    whole = copy.deepcopy(schema)
+    _append(whole, [_optional(*count) for count in _COUNTS])
+    if version > 1:
+        _append(whole, _SINCE_2)
+    return dict(whole)
+
+
+# For writers that leave out the ids; the counts are also spelled as version 1 did at first.
+_IDS = {
+    "added_data_files_count": 504,
+    "existing_data_files_count": 505,
+    "deleted_data_files_count": 506,
+    **{field["name"]: field["field-id"] for version in (1, 2) for field in list_schema(version)["fields"]},
+    **{field["name"]: field["field-id"] for version in (1, 2) for field in entry_schema(version, [])["fields"]},
+    **{
+        field["name"]: field["field-id"]
+        for version in (1, 2)
+        for field in entry_schema(version, [])["fields"][-1]["type"]["fields"]
+    },
+}
+_SHARED = {"content": (517, 134), "sequence_number": (515, 3)}
+
+
+def names_by_id(record: Mapping[str, Any]) -> dict[int, str]:
+    """The names of a record's fields by their ids, or by what Iceberg calls them where they have none.
+
+    >>> names_by_id(list_schema(1))[500]
+    'manifest_path'
+    """
+    found: dict[int, str] = {}
+    is_list = any(one.get("name") == "manifest_path" for one in record["fields"])
+    for one in record["fields"]:
+        name = str(one.get("name"))
+        meant = _SHARED[name][0 if is_list else 1] if name in _SHARED else _IDS.get(name, -1)
+        id_ = one.get("field-id", meant)
+        if id_ >= 0:
+            found[id_] = name
+    return found
+
+
+def _append(record: Any, fields: Sequence[Mapping[str, Any]]) -> None:
+    """Add the fields whose ids the record does not have; one of another id may have the name already."""
+    known = names_by_id(record)
+    taken = {one["name"] for one in record["fields"]}
+    for field in copy.deepcopy(list(fields)):
+        if field["field-id"] in known:
+            continue
+        name = field["name"]
+        while name in taken:
+            name += "_"
+        record["fields"].append({**field, "name": name})
+
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
+
+
+def avro_name(name: str) -> str:
+    """A name as Avro takes it: other characters by their code, as Iceberg spells them.
+
+    >>> avro_name("a b"), avro_name("9"), avro_name("day")
+    ('a_x20b', '_9', 'day')
+    """
+    sane = _NOT_IN_NAMES.sub(lambda match: f"_x{ord(match[0]):X}", name)
+    return f"_{sane}" if sane[:1].isdigit() else sane
+
+
+_AVRO: dict[str, Any] = {
+    "binary": "bytes",
+    "boolean": "boolean",
+    "date": {"type": "int", "logicalType": "date"},
+    "float32": "float",
+    "float64": "double",
+    "int32": "int",
+    "int64": "long",
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    "timestamptz": {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    "uuid": {"type": "fixed", "size": 16, "logicalType": "uuid", "name": "uuid_fixed"},
+}
+_DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)")
+
+
+def partition_avro(type_: DataType, *, where: str) -> Any:
+    """The Avro type of partition values.
+
+    >>> from geolake_nb.core.types import StringType
+    >>> partition_avro(StringType(), where="t"), partition_avro(PrimitiveType("decimal(9, 2)"), where="t")["size"]
+    ('string', 4)
+    """
+    if isinstance(type_, StringType):
+        return "string"
+    if isinstance(type_, PrimitiveType):
+        if type_.name in _AVRO:
+            return _AVRO[type_.name]
+        if match := _DECIMAL.fullmatch(type_.name):
+            precision, scale = int(match[1]), int(match[2])
+            size = decimal_size(precision)
+            name = f"decimal_{precision}_{scale}"
+            return {
+                "type": "fixed", "size": size, "logicalType": "decimal", "precision": precision, "scale": scale,
+                "name": name,
+            }  # fmt: skip
+    raise UnsupportedTableError("a partition by values of this type is not written", where=where)
+
+
+def decimal_size(precision: int) -> int:
+    """How many bytes hold every number of so many digits.
+
+    >>> decimal_size(9), decimal_size(38)
+    (4, 16)
+    """
+    most: int = 10**precision
+    return most.bit_length() // 8 + 1

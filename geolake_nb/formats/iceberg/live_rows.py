@@ -1,0 +1,417 @@
+"""The live rows of Iceberg data files: columns by field id, deleted rows left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.raster_arrow import RASTER_V1, as_group
+from geolake_nb.core.schema import Schema
+from geolake_nb.core.types import (
+    Field,
+    GeographyType,
+    GeometryEncoding,
+    GeometryType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    RasterType,
+    StringType,
+    StructType,
+)
+from geolake_nb.errors import CorruptTableError, SchemaError
+from geolake_nb.formats.file_columns import FileColumns
+from geolake_nb.formats.iceberg.deletion_vectors import read_vector
+from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
+from geolake_nb.formats.storage_ranges import open_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.types import DataType
+    from geolake_nb.formats.iceberg.delete_index import DataFileRows, DeleteFile
+    from geolake_nb.formats.iceberg.name_mapping import NameMapping
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["LAST_UPDATED", "PARTITION", "ROW_ID", "RowReader", "carried_schema", "carried_type"]
+
+# Iceberg 3, Reserved Field IDs: what a row keeps when it moves to another file.
+ROW_ID = Field("_row_id", PrimitiveType("int64"), id=2147483540)
+LAST_UPDATED = Field("_last_updated_sequence_number", PrimitiveType("int64"), id=2147483539)
+PARTITION = Field("__geolake_partition", PrimitiveType("int64"))
+"""A column that no file has: a number that the reader is given for each file."""
+
+_FILE_PATH, _POS = 2147483546, 2147483545
+_BATCH_BYTES = 1 << 24
+_MOST_BATCH_ROWS = 16_384
+# Types that Spark has no column for, and those that carry their values through it.
+_CARRIERS = {
+    "float16": "float32",
+    "time": "int64",
+    "time_ms": "int32",
+    "time_ns": "int64",
+    "timestamp_ms": "timestamp",
+    "timestamp_ns": "int64",
+    "timestamptz_ms": "timestamptz",
+    "timestamptz_ns": "int64",
+    "uint16": "int32",
+    "uint32": "int64",
+    "uint64": "int64",
+    "uint8": "int16",
+    "uuid": "binary",
+}
+
+
+def carried_schema(schema: Schema) -> Schema:
+    """The same columns with types that pass through Spark: shapes as they are stored, rasters as Havasu's group.
+
+    >>> print(carried_schema(Schema(StructType((Field("t", PrimitiveType("time")), Field("g", GeometryType()))))))
+    t: int64
+    g: binary
+    """
+    return Schema(StructType(tuple([_carried_field(one) for one in schema.fields])))
+
+
+class RowReader:
+    """Reads files of one table; lives as long as a task, and keeps what delete files say."""
+
+    def __init__(self, storage: Storage, schema: Schema, names: NameMapping | None = None) -> None:
+        """`schema` has the wanted columns; files without field ids are read by `names`, or refused."""
+        self._storage = storage
+        self._fields = schema.fields
+        self._carried = FileColumns.of(carried_schema(schema))
+        self._names = names
+        self._positions: dict[str, pa.Table] = {}
+        self._equality: dict[str, pa.Table] = {}
+
+    def read(
+        self,
+        file: DataFileRows,
+        *,
+        part: int = 0,
+        parts: int = 1,
+        groups: Sequence[int] | None = None,
+        partition: int = 0,
+    ) -> Iterator[pa.RecordBatch]:
+        """The live rows of a file or of one of `parts` equal runs of row groups, with the columns of the schema.
+
+        `partition` is the value of the column `PARTITION`, where the schema has that.
+        """
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(
+            open_ranges(self._storage, file.key),
+            arrow_extensions_enabled=False,  # building an extension type for a CRS such as srid:5070 fails in geoarrow
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=not self._storage.is_local,
+        ) as opened:
+            count = opened.metadata.num_row_groups
+            wanted = list(range(part * count // parts, (part + 1) * count // parts)) if groups is None else list(groups)
+            where = f"{self._storage.location}/{file.key}"
+            columns = _Columns(opened.schema_arrow, self._names, where=where)
+            for places, batch in self._live(opened, file, columns, wanted):
+                try:
+                    yield self._fitted(batch, columns, file, places, partition)
+                except SchemaError as problem:
+                    there = where if problem.where is None else f"{where}, column {problem.where}"
+                    raise SchemaError(problem.what, where=there, remedy=problem.remedy) from problem
+
+    def _live(
+        self, opened: pq.ParquetFile, file: DataFileRows, columns: _Columns, groups: Sequence[int]
+    ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
+        """The rows that no delete file takes away, with their places in the file."""
+        gone = self._gone(file)
+        equality = [self._equality_table(one) for one in file.deletes if one.kind == "equality"]
+        needed = {id_ for table in equality for id_ in _ids_of(table)}
+        names = columns.names([*self._fields, *(Field("", StringType(), id=id_) for id_ in sorted(needed))])
+        starts = np.cumsum([0, *(opened.metadata.row_group(one).num_rows for one in range(opened.num_row_groups))])
+        size = max(1, min(_MOST_BATCH_ROWS, file.rows * _BATCH_BYTES // max(1, file.bytes)))
+        for group in groups:
+            row = int(starts[group])
+            # A file may have none of the columns, and has rows all the same: its first column tells how many.
+            read = names or opened.schema_arrow.names[:1]
+            for batch in opened.iter_batches(size, row_groups=[group], columns=read, use_threads=False):
+                places = np.arange(row, row + len(batch))
+                row += len(batch)
+                keep = ~np.isin(places, gone, assume_unique=True)
+                for table in equality:
+                    keep &= ~_matches(batch, columns, table)
+                if keep.all():
+                    yield places, batch
+                elif keep.any():
+                    yield places[keep], batch.filter(pa.array(keep))
+
+    def _fitted(
+        self, batch: pa.RecordBatch, columns: _Columns, file: DataFileRows, places: NDArray[np.int64], partition: int
+    ) -> pa.RecordBatch:
+        arrays: list[pa.Array] = []
+        for field, kind in zip(self._fields, self._carried.arrow.types, strict=True):
+            if field.name == PARTITION.name and field.id is None:
+                arrays.append(pa.repeat(pa.scalar(partition, kind), len(places)))
+                continue
+            array = columns.find(batch, field, kind, len(places))
+            if field.id == ROW_ID.id and file.first_row_id is not None:
+                array = pc.coalesce(array, pa.array(places + file.first_row_id, kind))
+            if field.id == LAST_UPDATED.id:
+                array = pc.coalesce(array, pa.scalar(file.sequence_number, kind))
+            arrays.append(array)
+        return self._carried.fit(pa.RecordBatch.from_arrays(arrays, [one.name for one in self._fields]))
+
+    def _gone(self, file: DataFileRows) -> NDArray[np.int64]:
+        """The places of rows that position deletes and deletion vectors take away."""
+        found: list[NDArray[np.int64]] = []
+        for one in file.deletes:
+            if one.kind == "deletion-vector":
+                blob = self._storage.read_range(one.key, one.offset, one.length)
+                found.append(read_vector(blob, where=f"{self._storage.location}/{one.key}"))
+            elif one.kind == "position":
+                table = self._position_table(one)
+                mine = pc.equal(table.column(0), pa.scalar(file.path, table.column(0).type))
+                found.append(table.column(1).filter(mine).to_numpy())
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def _position_table(self, one: DeleteFile) -> pa.Table:
+        if one.key not in self._positions:
+            self._positions[one.key] = self._delete_columns(one, (_FILE_PATH, _POS))
+        return self._positions[one.key]
+
+    def _equality_table(self, one: DeleteFile) -> pa.Table:
+        if one.key not in self._equality:
+            self._equality[one.key] = self._delete_columns(one, one.equality_ids)
+        return self._equality[one.key]
+
+    def _delete_columns(self, one: DeleteFile, ids: tuple[int, ...]) -> pa.Table:
+        import pyarrow.parquet as pq
+
+        where = f"{self._storage.location}/{one.key}"
+        with pq.ParquetFile(open_ranges(self._storage, one.key), arrow_extensions_enabled=False) as file:
+            columns = _Columns(file.schema_arrow, None, where=where)
+            paths = [columns.path(id_) for id_ in ids]
+            if not ids or None in paths:
+                raise CorruptTableError("the delete file lacks the columns that say what it deletes", where=where)
+            table = file.read(columns=[".".join(path) for path in paths if path])
+            arrays = [_leaf(table, path) for path in paths if path]
+        fields = [pa.field(str(id_), array.type) for id_, array in zip(ids, arrays, strict=True)]
+        return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+class _Columns:
+    """The columns of a file by the ids of their fields."""
+
+    def __init__(self, schema: pa.Schema, names: NameMapping | None, *, where: str) -> None:
+        self._paths = dict(_walk(schema))
+        if not self._paths:
+            if names is None:
+                raise SchemaError(
+                    "the file has no field ids, and the columns of the table may have had other names",
+                    where=where,
+                    remedy="set the property schema.name-mapping.default",
+                )
+            schema = with_field_ids(schema, names)
+            self._paths = dict(_walk(schema))
+        self._schema = schema
+
+    def path(self, id_: int) -> tuple[str, ...] | None:
+        return self._paths.get(id_)
+
+    def names(self, fields: Sequence[Field]) -> list[str]:
+        """What to read for these top-level fields, by the names of the file; each once."""
+        found = [self._top(one) for one in fields]
+        return list(dict.fromkeys(name for name in found if name is not None))
+
+    def _top(self, field: Field) -> str | None:
+        path = None if field.id is None else self._paths.get(field.id)
+        return None if path is None else path[0]
+
+    def find(self, batch: pa.RecordBatch, field: Field, kind: pa.DataType, rows: int) -> pa.Array:
+        """A top-level column as the table has it."""
+        name = self._top(field)
+        path = self._paths.get(field.id) if field.id is not None else None
+        if name is None or (path is not None and len(path) > 1):
+            return _absent(field, kind, rows)
+        index = batch.schema.get_field_index(name)
+        return self._shaped(batch.column(index), self._schema.field(name), field.type, kind)
+
+    def leaf(self, batch: pa.RecordBatch, id_: int) -> pa.Array | None:
+        """The values of a column that has one value a row, wherever it lies; `None` if the file lacks it."""
+        path = self._paths.get(id_)
+        return None if path is None else _leaf(batch, path)
+
+    def _shaped(self, array: pa.Array, here: pa.Field, type_: DataType, kind: pa.DataType) -> pa.Array:
+        """The values with the fields that the table has, in its order and by its names."""
+        if isinstance(type_, RasterType):
+            return as_group(array, kind)
+        if isinstance(type_, StructType):
+            return self._struct(array, here, type_, kind)
+        if isinstance(type_, ListType):
+            inner = here.type.value_field
+            values = self._shaped(array.values, inner, type_.element.type, kind.value_field.type)
+            made = pa.list_(pa.field("element", values.type))
+            return pa.Array.from_buffers(made, len(array), array.buffers()[:2], -1, array.offset, [values])
+        if isinstance(type_, MapType):
+            keys = self._shaped(array.keys, here.type.key_field, type_.key.type, kind.key_type)
+            items = self._shaped(array.items, here.type.item_field, type_.value.type, kind.item_type)
+            made = pa.map_(keys.type, items.type)
+            entries = pa.StructArray.from_arrays([keys, items], fields=[made.key_field, made.item_field])
+            return pa.Array.from_buffers(made, len(array), array.buffers()[:2], -1, array.offset, [entries])
+        return _carried_values(array, kind)
+
+    def _struct(self, array: pa.Array, here: pa.Field, type_: StructType, kind: pa.DataType) -> pa.Array:
+        inside = [here.type.field(place) for place in range(here.type.num_fields)]
+        children: list[pa.Array] = []
+        for place, field in enumerate(type_.fields):
+            wanted = kind.field(place).type
+            found = next((number for number, one in enumerate(inside) if _id_of(one) == field.id), None)
+            if found is None:
+                children.append(_absent(field, wanted, len(array)))
+            else:
+                children.append(self._shaped(array.field(found), inside[found], field.type, wanted))
+        fields = [pa.field(one.name, child.type) for one, child in zip(type_.fields, children, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
+
+
+def _walk(schema: pa.Schema) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The ids of all columns that are reached through structs, with their paths, and those of what is inside others."""
+    stack: list[tuple[tuple[str, ...], pa.Field]] = [((one.name,), one) for one in schema]
+    while stack:
+        path, field = stack.pop()
+        id_ = _id_of(field)
+        if id_ is not None:
+            yield id_, path
+        if pa.types.is_struct(field.type):
+            inside = [field.type.field(place) for place in range(field.type.num_fields)]
+            stack += [((*path, one.name), one) for one in inside]
+
+
+def _id_of(field: pa.Field) -> int | None:
+    text = (field.metadata or {}).get(FIELD_ID)
+    return None if text is None else int(text)
+
+
+def _leaf(table: pa.Table | pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    column = table.column(table.schema.get_field_index(path[0]))
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    for name in path[1:]:
+        array = array.flatten()[array.type.get_field_index(name)]
+    return array
+
+
+def _absent(field: Field, kind: pa.DataType, rows: int) -> pa.Array:
+    """What a file without the column has in every row."""
+    default = field.metadata.get("initial-default")
+    if default is None:
+        return pa.nulls(rows, kind)
+    return pa.repeat(_default(default, field.type, kind), rows)
+
+
+def _default(value: Any, type_: DataType, kind: pa.DataType) -> pa.Scalar:
+    # Iceberg, JSON single-value serialization: numbers are numbers, bytes hexadecimal, times ISO texts.
+    if isinstance(value, str) and pa.types.is_binary(kind):
+        text = value.replace("-", "") if type_ == PrimitiveType("uuid") else value
+        return pa.scalar(bytes.fromhex(text), kind)
+    if isinstance(type_, PrimitiveType) and isinstance(value, str) and not pa.types.is_string(kind):
+        from geolake_nb.formats.footer_scalars import arrow_type_of
+
+        meant = arrow_type_of(type_)
+        if meant is not None:
+            return pa.scalar(value).cast(meant).cast(kind)
+    if isinstance(value, dict | list):
+        raise SchemaError("a default of nested values is not read here", where="initial-default")
+    return pa.scalar(value, kind)
+
+
+def _carried_values(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    held = array.type
+    if pa.types.is_int64(kind) and (pa.types.is_time(held) or pa.types.is_timestamp(held)):
+        unit = pa.time64("us") if pa.types.is_time(held) else pa.timestamp("ns", held.tz)
+        return array.cast(unit).cast(pa.int64())
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(held) and kind.tz is not None and held.tz is None:
+        return array.cast(pa.timestamp(held.unit, kind.tz))  # INT96 are instants
+    promoted = (pa.types.is_float64(kind) and pa.types.is_float32(held)) or (
+        # Iceberg, Schema Evolution: dates may have become timestamps.
+        pa.types.is_timestamp(kind) and pa.types.is_date(held)
+    )
+    return array.cast(kind) if promoted else array
+
+
+def _ids_of(table: pa.Table) -> list[int]:
+    return [int(name) for name in table.column_names]
+
+
+def _matches(batch: pa.RecordBatch, columns: _Columns, deleted: pa.Table) -> NDArray[np.bool_]:
+    """Which rows have values in all of the columns as a row of the deletes has; null is like null."""
+    rows, count = len(batch), len(deleted)
+    keys = np.zeros((rows + count, len(deleted.column_names)), np.int64)
+    for place, id_ in enumerate(_ids_of(deleted)):
+        theirs = deleted.column(place)
+        theirs = theirs.combine_chunks() if isinstance(theirs, pa.ChunkedArray) else theirs
+        mine = columns.leaf(batch, id_)
+        mine = pa.nulls(rows, theirs.type) if mine is None else mine
+        if mine.type != theirs.type:
+            mine, theirs = _alike(mine, theirs)
+        encoded = pa.concat_arrays([mine, theirs]).dictionary_encode(null_encoding="encode")
+        keys[:, place] = encoded.indices.to_numpy(zero_copy_only=False)
+    _, codes = np.unique(keys, axis=0, return_inverse=True)
+    codes = codes.reshape(-1)
+    return np.isin(codes[:rows], codes[rows:])
+
+
+def _alike(one: pa.Array, two: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Both of the wider of two types: a column may have been promoted between them."""
+    for kind in (two.type, one.type):
+        try:
+            return one.cast(kind), two.cast(kind)
+        except pa.ArrowException:
+            continue
+    raise SchemaError(f"values of type {one.type} cannot be compared with deletes of type {two.type}")
+
+
+def _carried_field(field: Field) -> Field:
+    return Field(field.name, carried_type(field.type))
+
+
+def carried_type(type_: DataType) -> DataType:
+    """The type that carries values through Spark.
+
+    >>> carried_type(GeometryType(encoding=GeometryEncoding.WKT))
+    StringType(collation=None)
+    """
+    if isinstance(type_, GeometryType | GeographyType):
+        texts = (GeometryEncoding.WKT, GeometryEncoding.GEOJSON)
+        return StringType() if type_.encoding in texts else PrimitiveType("binary")
+    if isinstance(type_, RasterType):
+        return _group_type(RASTER_V1)
+    if isinstance(type_, StringType):
+        return StringType()
+    if isinstance(type_, StructType):
+        return StructType(tuple([_carried_field(one) for one in type_.fields]))
+    if isinstance(type_, ListType):
+        return ListType(_carried_field(type_.element))
+    if isinstance(type_, MapType):
+        return MapType(replace(_carried_field(type_.key), nullable=False), _carried_field(type_.value))
+    if type_.name.startswith("fixed("):
+        return PrimitiveType("binary")
+    return PrimitiveType(_CARRIERS.get(type_.name, type_.name))
+
+
+_GROUP_NAMES: Mapping[pa.DataType, str] = {
+    pa.binary(): "binary",
+    pa.float64(): "float64",
+    pa.int32(): "int32",
+}
+
+
+def _group_type(kind: pa.DataType) -> DataType:
+    if pa.types.is_struct(kind):
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        return StructType(tuple([Field(one.name, _group_type(one.type)) for one in fields]))
+    if pa.types.is_list(kind):
+        return ListType(Field("element", _group_type(kind.value_type)))
+    return StringType() if pa.types.is_string(kind) else PrimitiveType(_GROUP_NAMES[kind])

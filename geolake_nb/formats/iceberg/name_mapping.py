@@ -1,0 +1,78 @@
+"""Field ids for data files that have none: by the table's name mapping, or by the names of its only schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from geolake_nb.core.schema import children
+from geolake_nb.errors import CorruptTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from geolake_nb.core.types import Field
+    from geolake_nb.formats.snapshot import Snapshot
+
+__all__ = ["FIELD_ID", "NameMapping", "name_mapping", "with_field_ids"]
+
+FIELD_ID = b"PARQUET:field_id"
+_PROPERTY = "schema.name-mapping.default"
+_DEEPEST = 100
+
+NameMapping = Mapping[str, tuple[int | None, Any]]
+"""By name the id of a field and the mapping of what is inside it."""
+
+
+def name_mapping(snapshot: Snapshot) -> NameMapping | None:
+    """How columns are known in files without ids; `None` where their names may have been those of other columns."""
+    text = snapshot.properties.get(_PROPERTY)
+    if text is not None:
+        where = f"{snapshot.location}, property {_PROPERTY}"
+        try:
+            return _read(json.loads(text), 0)
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise CorruptTableError("the name mapping cannot be read", where=where) from None
+    if len(snapshot.details.metadata.schemas) > 1:
+        return None
+    return _of_fields(snapshot.schema.fields)
+
+
+def with_field_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+    """The schema of a file with the ids that the mapping has for its columns.
+
+    >>> with_field_ids(pa.schema([("a", pa.int32()), ("b", pa.int32())]), {"a": (7, {})}).field("a").metadata
+    {b'PARQUET:field_id': b'7'}
+    """
+    return pa.schema([_field(one, mapping) for one in schema])
+
+
+def _read(listed: Any, depth: int) -> dict[str, tuple[int | None, Any]]:
+    if depth > _DEEPEST:
+        raise ValueError("too deep")
+    found: dict[str, tuple[int | None, Any]] = {}
+    for one in listed:
+        id_ = one.get("field-id")
+        inside = _read(one.get("fields") or [], depth + 1)
+        found |= {str(name): (None if id_ is None else int(id_), inside) for name in one["names"]}
+    return found
+
+
+def _of_fields(fields: Iterable[Field]) -> dict[str, tuple[int | None, Any]]:
+    return {one.name: (one.id, _of_fields(children(one.type))) for one in fields}
+
+
+def _field(field: pa.Field, mapping: NameMapping, name: str | None = None) -> pa.Field:
+    id_, inside = mapping.get(field.name if name is None else name, (None, {}))
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_field(kind.field(place), inside) for place in range(kind.num_fields)])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_field(kind.value_field, inside, "element"))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_field(kind.key_field, inside, "key"), _field(kind.item_field, inside, "value"))
+    metadata = None if id_ is None else {FIELD_ID: str(id_).encode()}
+    return pa.field(field.name, kind, field.nullable, metadata)

@@ -1,0 +1,186 @@
+"""The changes that this package made to a set of Parquet files: a journal in a hidden folder of the set.
+
+A folder of files has no log. Each change is written down here before its first step, with all its steps, so that one
+that is cut short can be ended by whoever comes next, and one that has ended can be taken back. Readers of Parquet sets
+skip the folder, whose name starts with `_`; nothing in it that stays has the name of a Parquet file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb import __version__
+from geolake_nb.core.untrusted_json import expect, load_json
+from geolake_nb.errors import AlreadyThereError, CorruptTableError
+from geolake_nb.formats.storage_place import clean_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["HIDDEN", "STAGED", "JournalEntry", "Outcome", "begin_change", "end_change", "old_place", "read_journal"]
+
+HIDDEN = "_geolake"
+"""The folder of this package in a set."""
+STAGED = f"{HIDDEN}/new"
+"""Where new files wait until they are all there."""
+
+_CHANGES = f"{HIDDEN}/changes"
+_MOST = 1 << 30
+_STATE = {"path": str, "bytes": int, "footer": str}
+_MEMBERS: dict[str, dict[str, type]] = {
+    "footer": {**_STATE, "new_footer": str, "new_bytes": int},
+    "take": {**_STATE, "to": str, "stays": bool},
+    "put": {"path": str, "from": str, "bytes": int, "over": bool},
+}
+_BEGUN = re.compile(r"([0-9]{8})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a change ended."""
+
+    abandoned: bool = False
+    """Whether its steps were taken back, since one of them could not be made."""
+    skipped: tuple[str, ...] = ()
+    """Files that another writer had changed, which were left alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JournalEntry:
+    """A change of a set: what, when, and each of its steps."""
+
+    version: int
+    transaction: str
+    verb: str
+    timestamp: int
+    """Milliseconds since 1970."""
+    steps: tuple[Mapping[str, Any], ...]
+    """Each an object with one member: `footer`, `take` or `put`."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    """`None` while it has not ended."""
+
+    def to_json(self) -> bytes:
+        """The entry as it is stored; the outcome is not part of it."""
+        value = {
+            "version": self.version,
+            "transaction": self.transaction,
+            "verb": self.verb,
+            "timestamp": self.timestamp,
+            "engine": f"geolake_nb/{__version__}",
+            "parameters": dict(self.parameters),
+            "metrics": dict(self.metrics),
+            "steps": list(self.steps),
+        }
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def old_place(transaction: str, path: str) -> str:
+    """Where a file is kept that a change took out of the set.
+
+    >>> old_place("4f", "day=1/a.parquet")
+    '_geolake/4f/old/day=1/a.parquet.old'
+    """
+    return f"{HIDDEN}/{transaction}/old/{path}.old"
+
+
+def read_journal(storage: Storage) -> list[JournalEntry]:
+    """The changes of a set, oldest first.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> read_journal(Storage.at(tempfile.mkdtemp()))
+    []
+    """
+    names = [entry.path for entry in storage.list(_CHANGES)]
+    texts = dict(zip(names, storage.read_many(names, missing_ok=True), strict=True))
+    entries: list[JournalEntry] = []
+    for name, text in texts.items():
+        match = _BEGUN.fullmatch(name.rpartition("/")[2])
+        if match is not None and text is not None:
+            where = f"{storage.location}/{name}"
+            entries.append(_read(text, texts.get(_end_name(int(match[1]))), int(match[1]), where))
+    return entries
+
+
+def begin_change(
+    storage: Storage,
+    version: int,
+    *,
+    transaction: str,
+    verb: str,
+    steps: tuple[Mapping[str, Any], ...],
+    parameters: Mapping[str, str],
+    metrics: Mapping[str, int],
+) -> JournalEntry:
+    """Write the entry of a change; of two that want to be one version, the second gets `AlreadyThereError`."""
+    moment = time.time_ns() // 1_000_000
+    entry = JournalEntry(version, transaction, verb, moment, steps, parameters, metrics)
+    storage.put_if_absent(f"{_CHANGES}/{version:08}.json", entry.to_json())
+    return entry
+
+
+def end_change(storage: Storage, version: int, outcome: Outcome) -> None:
+    """Note that a change has ended; who ended it first is right."""
+    value = {"abandoned": outcome.abandoned, "skipped": list(outcome.skipped)}
+    try:
+        storage.put_if_absent(_end_name(version), json.dumps(value).encode())
+    except AlreadyThereError:
+        return
+
+
+def _end_name(version: int) -> str:
+    return f"{_CHANGES}/{version:08}.end.json"
+
+
+def _read(text: bytes, end: bytes | None, version: int, where: str) -> JournalEntry:
+    value = _object(text, where)
+    steps = expect(value, "steps", list, where)
+    for step in steps:
+        _check_step(step, where)
+    outcome = None
+    if end is not None:
+        told = _object(end, where)
+        outcome = Outcome(bool(told.get("abandoned")), tuple(map(str, expect(told, "skipped", list, where))))
+    return JournalEntry(
+        version,
+        expect(value, "transaction", str, where),
+        expect(value, "verb", str, where),
+        expect(value, "timestamp", int, where),
+        tuple(steps),
+        expect(value, "parameters", dict, where),
+        expect(value, "metrics", dict, where),
+        outcome,
+    )
+
+
+def _object(text: bytes, where: str) -> dict[str, Any]:
+    value = load_json(text, what="the entry", where=where, error=CorruptTableError, max_length=_MOST)
+    if not isinstance(value, dict):
+        raise CorruptTableError("the entry is no JSON object", where=where)
+    return value
+
+
+def _check_step(step: Any, where: str) -> None:
+    """Raise unless a step leads from the set to the hidden folder or back: a journal may come from anyone."""
+    kind = next(iter(step), None) if isinstance(step, dict) and len(step) == 1 else None
+    held = step[kind] if kind in _MEMBERS else None
+    if not isinstance(held, dict) or not all(
+        type(held.get(name)) is wanted for name, wanted in _MEMBERS[str(kind)].items()
+    ):
+        raise CorruptTableError("a step of a change cannot be read", where=where)
+    hidden = {"take": "to", "put": "from"}.get(str(kind))
+    inside = _is_hidden(held["path"], where)
+    if inside or (hidden is not None and not _is_hidden(held[hidden], where)):
+        raise CorruptTableError("a step of a change leads where none may", where=where)
+
+
+def _is_hidden(path: str, where: str) -> bool:
+    return clean_key(path, where=where).startswith(f"{HIDDEN}/")

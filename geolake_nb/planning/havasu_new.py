@@ -1,0 +1,332 @@
+"""New Havasu tables, and new rows for those that are there: added, or in the place of all others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.schema import join_path
+from geolake_nb.core.schema_iceberg import to_iceberg_schema
+from geolake_nb.core.types import PrimitiveType, RasterType, StringType
+from geolake_nb.errors import RefusedError, SchemaError
+from geolake_nb.formats.havasu import DEFAULT_VERSION, VERSION_KEY
+from geolake_nb.formats.havasu_writing.next_metadata import following_path
+from geolake_nb.formats.iceberg.location import find_metadata
+from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.planning.change import Change, Reads, Verb
+from geolake_nb.planning.clustering import Ordering
+from geolake_nb.planning.convert import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.planning.engines import engine_facts
+from geolake_nb.planning.havasu_columns import fitting_inputs, havasu_sentences, new_columns
+from geolake_nb.planning.havasu_target import HavasuTarget
+from geolake_nb.planning.iceberg_writability import require_writable as require_current
+from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import GeographyType, GeometryType
+    from geolake_nb.formats.iceberg.details import IcebergDetails
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.havasu_columns import HavasuColumns
+    from geolake_nb.planning.row_sources import GivenRows, ParquetRows
+
+    GeoType = GeometryType | GeographyType | RasterType
+
+__all__ = [
+    "base_action",
+    "identity_partitions",
+    "partition_field",
+    "plan_append",
+    "plan_convert",
+    "plan_new",
+    "plan_overwrite",
+    "require_no_table",
+    "require_writable",
+]
+
+_VERSION = "format-version"
+_FIRST_PARTITION_ID = 1000
+
+
+def plan_new(
+    rows: GivenRows,
+    target: Storage,
+    *,
+    columns: Mapping[str, GeoType],
+    partition_by: Sequence[str],
+    cluster_by: Sequence[str],
+    curve: str = "hilbert",
+    target_file_size: int | str,
+    row_group_rows: int | None = None,
+    properties: Mapping[str, str],
+) -> Change:
+    """The commit that makes a Havasu table of rows that a user holds.
+
+    The property `format-version` says on which version of Iceberg: 1 or 2, which is the default. With the property
+    `geolake.geoparquet-metadata=true`, readers of GeoParquet can read the data files.
+    """
+    require_no_table(target)
+    made = new_columns(rows.schema, columns, where=target.location)
+    return _create(
+        Verb.WRITE,
+        rows,
+        target,
+        made,
+        partition_by=partition_by,
+        ordering=Ordering.of(cluster_by, curve, made.schema, partition_by=partition_by),
+        target_file_size=target_file_size,
+        row_group_rows=row_group_rows,
+        properties=properties,
+        says=["A new Havasu table gets the rows."],
+        parameters={"mode": "create"},
+    )
+
+
+def plan_convert(
+    snapshot: Snapshot,
+    target: Storage,
+    *,
+    columns: Mapping[str, GeoType],
+    partition_by: Sequence[str],
+    cluster_by: Sequence[str],
+    curve: str = "hilbert",
+    target_file_size: int | str,
+    row_group_rows: int | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Change:
+    """The commit that makes a Havasu table of the rows of Parquet files; folders of partitions count."""
+    require_no_table(target)
+    require_apart(snapshot.location, target.location)
+    require_one_type(snapshot, {name: one for name, one in columns.items() if not isinstance(one, RasterType)})
+    made = new_columns(snapshot.schema, columns, where=snapshot.location)
+    partitions = tuple(partition_by) or snapshot.partition_columns
+    rows = parquet_rows(snapshot)
+    return _create(
+        Verb.CONVERT,
+        rows,
+        target,
+        made,
+        partition_by=partitions,
+        ordering=Ordering.of(cluster_by, curve, made.schema, partition_by=partitions),
+        target_file_size=target_file_size,
+        row_group_rows=row_group_rows,
+        properties=properties or {},
+        says=[
+            f"A new Havasu table gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
+            *partial_folders(snapshot),
+        ],
+        parameters={"source": snapshot.location},
+        expected_rows=rows.rows,
+        reads=Reads(len(rows.files), sum(one.bytes for one in rows.files)),
+    )
+
+
+def plan_append(
+    snapshot: Snapshot,
+    rows: GivenRows,
+    *,
+    columns: Mapping[str, GeoType],
+    cluster_by: Sequence[str],
+    curve: str = "hilbert",
+    target_file_size: int | str,
+    row_group_rows: int | None = None,
+) -> Change:
+    """The commit that adds rows; `columns` says in which CRS shapes are that come without an SRID."""
+    require_writable(snapshot)
+    partitions = identity_partitions(snapshot)
+    job = WriteJob(
+        rows=rows,
+        schema=snapshot.schema,
+        target=HavasuTarget.of(snapshot, partitions),
+        partition_by=tuple(partitions),
+        geo_input=fitting_inputs(rows.schema, snapshot.schema, columns, where=snapshot.location),
+        ordering=Ordering.of(cluster_by, curve, snapshot.schema, partition_by=tuple(partitions)),
+        target_bytes=size_of(target_file_size),
+        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+    )
+    return Change(
+        Verb.WRITE,
+        TableFormat.HAVASU,
+        snapshot.location,
+        snapshot.version,
+        actions=[base_action(snapshot)],
+        job=job,
+        says=("Rows are added to the table.",),
+        engines=engine_facts(snapshot),
+        parameters={"mode": "append"},
+        blind_append=True,
+    )
+
+
+def plan_overwrite(snapshot: Snapshot, rows: GivenRows, **layout: Any) -> Change:
+    """The commit that puts rows in the place of all that are there; the schema and the partitions stay.
+
+    The options are those of `plan_append`.
+    """
+    paths = snapshot.files.table["path"].to_pylist()
+    size = sum(snapshot.files.table["bytes"].to_pylist())
+    removes = [json.dumps({"remove": {"path": path}}, ensure_ascii=False) for path in paths]
+    append = plan_append(snapshot, rows, **layout)
+    return replace(
+        append,
+        actions=[*append.actions, *removes],
+        says=(f"The rows of all {len(paths):,} files are replaced by new ones.",),
+        undo="geolake undo takes it back until the old snapshot is expired",
+        parameters={"mode": "overwrite"},
+        metrics={"files_removed": len(paths), "bytes_removed": size},
+        tolerates_appends=False,
+        blind_append=False,
+    )
+
+
+def require_writable(snapshot: Snapshot) -> None:
+    """Raise unless the table is one that is changed here: kept by the file system, with Parquet files alone."""
+    details: IcebergDetails = snapshot.details
+    where = snapshot.location
+    require_current(snapshot)
+    following_path(details.metadata_path, where=where)
+    formats = {str(one) for one in snapshot.files.table["format"].to_pylist()} - {"PARQUET"}
+    if formats:
+        # Havasu, Rationale: data types are mapped for Parquet alone.
+        what = f"data files in {', '.join(sorted(formats))}: Havasu has Parquet alone"
+        raise RefusedError(what, where=where)
+
+
+def base_action(snapshot: Snapshot) -> str:
+    """What the table must still be when the change is committed."""
+    details: IcebergDetails = snapshot.details
+    base = {
+        "uuid": details.raw.get("table-uuid"),
+        "schema": details.metadata.current_schema_id,
+        "spec": details.metadata.default_spec_id,
+        "version": details.format_version,
+    }
+    return json.dumps({"base": base})
+
+
+def identity_partitions(snapshot: Snapshot) -> dict[str, int]:
+    """The columns that partition new rows, with the ids of their partition fields."""
+    details: IcebergDetails = snapshot.details
+    found: dict[str, int] = {}
+    tops = {one.id: one for one in snapshot.schema.fields}
+    for field in details.specs[details.metadata.default_spec_id].fields:
+        if field.transform == "void":
+            continue
+        source = tops.get(field.source_id)
+        if field.transform != "identity" or source is None:
+            what = (
+                f"the table is partitioned by {field.describe(field.name)}, and rows are added to columns' own values"
+            )
+            raise RefusedError(what, where=snapshot.location, remedy="add them with an engine that has the transform")
+        found[source.name] = field.field_id
+    return found
+
+
+def _create(
+    verb: Verb,
+    rows: GivenRows | ParquetRows,
+    target: Storage,
+    made: HavasuColumns,
+    *,
+    partition_by: Sequence[str],
+    ordering: Ordering | None,
+    target_file_size: int | str,
+    row_group_rows: int | None,
+    properties: Mapping[str, str],
+    says: Sequence[str],
+    parameters: Mapping[str, str],
+    expected_rows: int | None = None,
+    reads: Reads | None = None,
+) -> Change:
+    metadata = _metadata(made.schema, partition_by, properties, where=target.location)
+    kept = metadata["properties"]
+    partitions = {name: _FIRST_PARTITION_ID + place for place, name in enumerate(partition_by)}
+    job = WriteJob(
+        rows=rows,
+        schema=made.schema,
+        target=HavasuTarget(made.schema, partitions, 0, kept),
+        partition_by=tuple(partition_by),
+        geo_input=made.inputs,
+        ordering=ordering,
+        target_bytes=size_of(target_file_size),
+        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        expected_rows=expected_rows,
+    )
+    return Change(
+        verb,
+        TableFormat.HAVASU,
+        target.location,
+        None,
+        actions=[json.dumps({"create": metadata}, separators=(",", ":"), ensure_ascii=False)],
+        job=None if expected_rows == 0 else job,
+        says=(
+            *says,
+            *havasu_sentences(made.schema, made.inputs),
+            *[f"The column {sentence}." for sentence in made.told],
+        ),
+        reads=reads or Reads(),
+        undo="remove the folder of the new table: there is no earlier version to go back to",
+        parameters={**parameters, "partitionBy": json.dumps(list(partition_by))},
+        tolerates_appends=False,
+    )
+
+
+def _metadata(
+    schema: Schema, partition_by: Sequence[str], properties: Mapping[str, str], *, where: str
+) -> dict[str, Any]:
+    """The metadata of a table without snapshots; its id, its place and its time come with the commit."""
+    version = properties.get(_VERSION, "2").strip()
+    if version not in ("1", "2"):
+        # Havasu, Rationale: it is not applicable to later versions of Iceberg.
+        what = f"Havasu extends the versions 1 and 2 of Iceberg, not {version[:40]!r}"
+        raise RefusedError(what, where=where, remedy="write format='iceberg' for version 3")
+    if not schema.fields:
+        raise SchemaError("a table needs a column, and there is none", where=where)
+    fields = [partition_field(schema, name, place, where) for place, name in enumerate(partition_by)]
+    if len({one["source-id"] for one in fields}) < len(fields):
+        raise SchemaError("a partition column is named twice", where=where)
+    written = to_iceberg_schema(schema, havasu=True)
+    metadata: dict[str, Any] = {"format-version": int(version), VERSION_KEY: DEFAULT_VERSION}
+    if version == "1":
+        metadata |= {"schema": written, "partition-spec": fields}
+    else:
+        metadata["last-sequence-number"] = 0
+    return metadata | {
+        "last-column-id": max(one.id or 0 for _, one in schema.walk_parts()),
+        "schemas": [written],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": fields}],
+        "default-spec-id": 0,
+        "last-partition-id": _FIRST_PARTITION_ID + len(fields) - 1,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {key: text for key, text in properties.items() if key != _VERSION},
+        "current-snapshot-id": -1,
+        "refs": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+def partition_field(schema: Schema, name: str, place: int, where: str) -> dict[str, Any]:
+    """A field of a partition spec that takes the values of a column as they are."""
+    fields = {one.name: one for one in schema.fields}
+    if name not in fields:
+        known = ", ".join(sorted(fields))
+        raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=f"use one of: {known}")
+    if not isinstance(fields[name].type, (PrimitiveType, StringType)):
+        what = f"a table cannot be partitioned by the column {join_path((name,))!r}: it is no plain value"
+        raise SchemaError(what, where=where)
+    id_ = fields[name].id
+    return {"name": name, "transform": "identity", "source-id": id_, "field-id": _FIRST_PARTITION_ID + place}
+
+
+def require_no_table(target: Storage) -> None:
+    """Raise where a table of Iceberg or Havasu is already."""
+    if find_metadata(target) is not None:
+        raise RefusedError("there is a table already", where=target.location, remedy="give another place")

@@ -1,0 +1,71 @@
+"""Which files of an Iceberg or Havasu table are in one partition: of one spec, with the same values."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.errors import UnsupportedTableError
+from geolake_nb.formats.iceberg.bounds import arrow_type
+from geolake_nb.formats.iceberg.partition_values import PREFIX, result_type
+from geolake_nb.formats.iceberg.single_values import to_single_value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.formats.iceberg.details import IcebergDetails
+    from geolake_nb.formats.iceberg.metadata import PartitionSpec
+    from geolake_nb.formats.snapshot import Snapshot
+
+__all__ = ["PartitionTuple", "partition_groups"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTuple:
+    """A partition: its spec, and by the ids of its fields the values, Iceberg's single values as base64."""
+
+    spec_id: int
+    values: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+
+
+def partition_groups(
+    snapshot: Snapshot, places: NDArray[np.int64]
+) -> tuple[tuple[PartitionTuple, ...], NDArray[np.int64]]:
+    """The partitions that the files at these places are in, and which of them each file is in."""
+    details: IcebergDetails = snapshot.details
+    table = snapshot.files.table.take(pa.array(places))
+    names = [name for name in table.column_names if name.startswith(PREFIX)]
+    columns = [table[name].to_pylist() for name in names]
+    keys: dict[tuple[Any, ...], int] = {}
+    codes: list[int] = []
+    groups: list[PartitionTuple] = []
+    for place, spec_id in enumerate(table["spec_id"].to_pylist()):
+        held = dict(zip(names, (column[place] for column in columns), strict=True))
+        # NaN is not even itself, and -0.0 is not 0.0 where it partitions.
+        key = (spec_id, *map(repr, held.values()))
+        if key not in keys:
+            keys[key] = len(groups)
+            groups.append(_tuple(snapshot, details.specs[spec_id], held, table))
+        codes.append(keys[key])
+    return tuple(groups), np.array(codes, np.int64)
+
+
+def _tuple(snapshot: Snapshot, spec: PartitionSpec, held: Mapping[str, Any], table: pa.Table) -> PartitionTuple:
+    types = {one.id: one.type for _, one in snapshot.schema.walk() if one.id is not None}
+    values: dict[str, str | None] = {}
+    for one in spec.fields:
+        name, value = f"{PREFIX}{one.name}", held[f"{PREFIX}{one.name}"]
+        result = result_type(one, types.get(one.source_id))
+        packed = None if result is None else to_single_value(value, result)
+        known = result is not None and arrow_type(result) == table.schema.field(name).type
+        if value is not None and (packed is None or not known):
+            what = f"the values of the partition field {one.name!r} cannot be written again"
+            raise UnsupportedTableError(what, where=snapshot.location)
+        values[str(one.field_id)] = None if packed is None else base64.b64encode(packed).decode()
+    return PartitionTuple(spec.spec_id, values)

@@ -1,0 +1,103 @@
+"""What takes the newest change of an Iceberg or Havasu table back: its parent becomes the current snapshot again."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from geolake_nb.errors import ConflictError, RefusedError, VersionError
+from geolake_nb.formats.iceberg.metadata import TRANSACTION
+from geolake_nb.planning.change import Change, Verb
+from geolake_nb.planning.engines import engine_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from geolake_nb.formats.iceberg.details import IcebergDetails
+    from geolake_nb.formats.iceberg.metadata import StoredSnapshot
+    from geolake_nb.formats.snapshot import Snapshot
+
+__all__ = ["plan_rollback"]
+
+
+def plan_rollback(snapshot: Snapshot, version: int | None = None, *, first: Sequence[str] = ()) -> Change:
+    """Go back to the parent of a snapshot, which has to be the current one; by default of this toolkit's newest.
+
+    No file is touched: the snapshot that is taken back stays in the table until it is expired. `first` are actions
+    that come before.
+    """
+    undone = _chosen(snapshot, version)
+    parent = _parent(snapshot, undone)
+    operation = undone.summary.get("geolake.verb") or undone.operation or "a commit"
+    rollback = {"rollback": {"from": undone.snapshot_id, "to": parent.snapshot_id}}
+    return Change(
+        verb=Verb.UNDO,
+        format=snapshot.format,
+        location=snapshot.location,
+        base_version=snapshot.version,
+        actions=[*first, json.dumps(rollback)],
+        says=(
+            f"The snapshot {undone.snapshot_id} ({operation[:60]}) is taken back.",
+            f"The table is at the snapshot {parent.snapshot_id} again.",
+        ),
+        undo="it is not taken back: the snapshot stays in the table's history until it is expired",
+        engines=engine_facts(snapshot),
+        parameters={"version": str(undone.snapshot_id)},
+        tolerates_appends=False,
+    )
+
+
+def _chosen(snapshot: Snapshot, version: int | None) -> StoredSnapshot:
+    details: IcebergDetails = snapshot.details
+    current, where = details.snapshot, snapshot.location
+    known = details.metadata.snapshots
+    if current is None:
+        raise RefusedError("the table has no snapshot to take back", where=where)
+    if version is not None and version not in known:
+        raise VersionError(f"no snapshot {version}", where=where, remedy="t.history() lists them")
+    if version is None:
+        chain = _ancestors(snapshot, current)
+        wanted = next((one for one in chain if TRANSACTION in one.summary), None)
+        if wanted is None:
+            raise RefusedError(
+                "no snapshot that is left in the table is a change of geolake_nb",
+                where=where,
+                remedy="name the snapshot to take back",
+            )
+    else:
+        wanted = known[version]
+    if wanted.snapshot_id != current.snapshot_id:
+        raise ConflictError(
+            f"the snapshot {wanted.snapshot_id} cannot be taken back: {current.snapshot_id}"
+            f" ({current.operation}) is the current one",
+            where=where,
+            remedy=f"undo {current.snapshot_id} first",
+        )
+    return wanted
+
+
+def _ancestors(snapshot: Snapshot, current: StoredSnapshot) -> list[StoredSnapshot]:
+    """The snapshot and those before it that the table still lists."""
+    known = snapshot.details.metadata.snapshots
+    found, at = [current], current.parent_id
+    while at in known and known[at] not in found:
+        found.append(known[at])
+        at = known[at].parent_id
+    return found
+
+
+def _parent(snapshot: Snapshot, undone: StoredSnapshot) -> StoredSnapshot:
+    if undone.parent_id is None:
+        raise RefusedError(
+            f"the snapshot {undone.snapshot_id} is the first of the table, and nothing was there before",
+            where=snapshot.location,
+            remedy="delete its folder to take that back",
+        )
+    known = snapshot.details.metadata.snapshots
+    if undone.parent_id not in known:
+        raise RefusedError(
+            f"the snapshot {undone.parent_id}, to which the table would go back, was expired",
+            where=snapshot.location,
+        )
+    parent: StoredSnapshot = known[undone.parent_id]
+    return parent

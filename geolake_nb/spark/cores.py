@@ -1,0 +1,16 @@
+"""How many tasks a session runs at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["cores"]
+
+
+def cores(spark: SparkSession) -> int:
+    """The cores of the session; a Spark Connect server does not tell, and is taken to have eight."""
+    remote = type(spark).__module__.startswith("pyspark.sql.connect")
+    return 8 if remote else int(spark.sparkContext.defaultParallelism)

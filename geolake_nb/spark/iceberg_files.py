@@ -1,0 +1,108 @@
+"""Data files of an Iceberg table as its Java classes have them: new ones of their actions, and live ones."""
+
+from __future__ import annotations
+
+import base64
+import json
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.bounds import BadValueWarning
+from geolake_nb.errors import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from geolake_nb.spark.iceberg_jvm import JvmTable
+
+__all__ = ["NewFiles", "live_files", "warn_of_problems"]
+
+_MAPS = ("column-sizes", "value-counts", "null-value-counts", "nan-value-counts", "lower-bounds", "upper-bounds")
+
+
+class NewFiles:
+    """Makes a `DataFile` of each action that adds one."""
+
+    def __init__(self, found: JvmTable, table: Any = None) -> None:
+        """`table` is the one of a transaction that makes it."""
+        self._core = found.core
+        self._jvm = found.jvm
+        self._table = found.table if table is None else table
+        self._root = str(self._table.location()).rstrip("/")
+        self._partitions: dict[str, Any] = {}
+
+    def made(self, actions: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
+        """The files, in order."""
+        mapper, parser, specs = self._core.util.JsonUtil.mapper(), self._core.ContentFileParser, self._table.specs()
+        for action in actions:
+            yield parser.fromJson(mapper.readTree(json.dumps(self._content(action))), specs)
+
+    def _content(self, action: Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON that Iceberg's own parser takes."""
+        file: dict[str, Any] = {
+            "spec-id": action["spec-id"],
+            "content": "DATA",
+            "file-path": f"{self._root}/{action['path']}",
+            "file-format": "PARQUET",
+            "partition": self._partition(action["spec-id"], action["partition"]),
+            "file-size-in-bytes": action["file-size-in-bytes"],
+            "record-count": action["record-count"],
+        }
+        for name in _MAPS:
+            held = action.get(name) or {}
+            values = [one.upper() if isinstance(one, str) else one for one in held.values()]
+            file[name] = {"keys": [int(key) for key in held], "values": values}
+        if action.get("split-offsets"):
+            file["split-offsets"] = action["split-offsets"]
+        return file
+
+    def _partition(self, spec_id: int, values: Mapping[str, str | None]) -> list[Any]:
+        """The values of a partition as JSON; there are few, and many files in each."""
+        key = json.dumps([spec_id, values])
+        if key not in self._partitions:
+            fields = self._table.specs().get(spec_id).partitionType().fields()
+            self._partitions[key] = [self._json(field, values.get(str(field.fieldId()))) for field in fields]
+        return list(self._partitions[key])
+
+    def _json(self, field: Any, packed: str | None) -> Any:
+        if packed is None:
+            return None
+        buffer = self._jvm.java.nio.ByteBuffer.wrap(bytearray(base64.b64decode(packed)))
+        # The value stays in the JVM: what py4j would make of it is not what Iceberg takes back.
+        read = self._core.types.Conversions
+        literal = self._jvm.java.util.ArrayList()
+        literal.add(read.fromByteBuffer(field.type(), buffer))
+        return json.loads(self._core.SingleValueParser.toJson(field.type(), literal.get(0)))
+
+
+def live_files(found: JvmTable, snapshot: Any, paths: set[str], *, where: str) -> Iterator[Any]:
+    """The `DataFile` of each path in a snapshot."""
+    table, core = found.table, found.core
+    left = set(paths)
+    for manifest in snapshot.dataManifests(table.io()):
+        if not left:
+            return
+        reader = core.ManifestFiles.read(manifest, table.io(), table.specs())
+        try:
+            entries = reader.iterator()
+            while entries.hasNext():
+                file = entries.next()
+                if str(file.location()) in left:
+                    left.discard(str(file.location()))
+                    yield file.copy()
+        finally:
+            reader.close()
+    if left:
+        what = f"the file {min(left)!r} is not in the snapshot of the plan"
+        raise ConflictError(what, where=where, remedy="plan again")
+
+
+def warn_of_problems(adds: Sequence[Mapping[str, Any]]) -> int:
+    """Name the files that have values without bounds; how many there are."""
+    count = 0
+    for add in adds:
+        for column, problem in add.get("problems", {}).items():
+            message = f"{add['path']}: {column} gets no bounds, first {problem}"
+            warnings.warn(message, BadValueWarning, stacklevel=5)
+        count += bool(add.get("problems"))
+    return count

@@ -1,0 +1,90 @@
+"""The live rows of Iceberg and Havasu data files as a DataFrame: read with Arrow in the tasks, deletes applied.
+
+Spark 4.2 has no runtime of Iceberg, and none reads Havasu's rasters.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema
+from geolake_nb.core.schema_delta import to_delta_schema
+from geolake_nb.formats.iceberg.delete_index import data_file_rows
+from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
+from geolake_nb.formats.iceberg.name_mapping import name_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from geolake_nb.formats.iceberg.delete_index import DataFileRows
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.row_sources import IcebergRows
+
+__all__ = ["iceberg_frame"]
+
+_PART_BYTES = 1 << 27
+_OPENING_BYTES = 1 << 20
+_SAMPLED_PARTS = 200
+_TASKS_A_CORE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of `parts` equal runs of the row groups of a file."""
+
+    file: DataFileRows
+    part: int
+    parts: int
+    partition: int
+
+
+def iceberg_frame(spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema) -> DataFrame:
+    """The rows with the columns of the schema, which go by their field ids.
+
+    Shapes are as they are stored, bytes or text by the encoding of their type; rasters are Havasu's group.
+    """
+    from pyspark.sql.types import StructType as SparkStruct
+
+    tasks = _tasks(rows, _TASKS_A_CORE * _cores(spark))
+    names = name_mapping(rows.snapshot)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = RowReader(storage, schema, names)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for one in tasks[number]:
+                    yield from reader.read(one.file, part=one.part, parts=one.parts, partition=one.partition)
+
+    columns = SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
+    return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, columns)
+
+
+def _tasks(rows: IcebergRows, tasks: int) -> list[list[_Part]]:
+    """The files cut and packed for about as many tasks, in order."""
+    files = data_file_rows(rows.snapshot, rows.files)
+    numbers = rows.partitions or (0,) * len(files)
+    total = sum(one.bytes + _OPENING_BYTES for one in files)
+    wanted = max(1, min(_PART_BYTES, -(-total // max(1, tasks))))
+    packed: list[list[_Part]] = []
+    room = 0
+    for file, partition in zip(files, numbers, strict=True):
+        parts = max(1, -(-file.bytes // wanted))
+        for part in range(parts):
+            cost = file.bytes // parts + _OPENING_BYTES
+            if not packed or room < cost:
+                packed.append([])
+                room = wanted
+            packed[-1].append(_Part(file, part, parts, partition))
+            room -= cost
+    return packed
+
+
+def _cores(spark: SparkSession) -> int:
+    remote = type(spark).__module__.startswith("pyspark.sql.connect")
+    return 8 if remote else int(spark.sparkContext.defaultParallelism)

@@ -1,0 +1,186 @@
+"""Changes of Havasu tables made without Spark: the files are written here, and the commit is the real one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import shapely
+
+import geolake_nb as gl
+from geolake_nb.api.writing import _given_arrow
+from geolake_nb.formats.havasu_writing.commit import HavasuCommit, commit
+from geolake_nb.formats.iceberg.snapshot import open_iceberg
+from geolake_nb.formats.parquet_writer import ParquetWriter
+from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.havasu_new import base_action, plan_append, plan_new, plan_overwrite
+from geolake_nb.planning.writing import WriteJob
+from geolake_nb.spark.applying import Place
+from geolake_nb.spark.havasu_commit import commit_change
+from tests.formats.havasu_tables import encode, point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.change import Change
+    from geolake_nb.spark.applying import Applied
+
+EWKB = {"geom": gl.geometry(encoding="ewkb")}
+LAYOUT: dict[str, Any] = {"cluster_by": (), "target_file_size": "128MB"}
+
+
+def points(count: int, *, first: int = 0, encoding: str = "ewkb") -> pa.Table:
+    """Rows with an id and a point at (id, -id)."""
+    ids = np.arange(first, first + count)
+    shapes = shapely.points(ids.astype(float), -ids.astype(float))
+    return pa.table({"id": pa.array(ids, pa.int64()), "geom": encode(shapes, encoding)})
+
+
+def written(storage: Storage, change: Change, rows: Sequence[pa.Table]) -> Change:
+    """The change with a file for each table of rows, as executors write them."""
+    job = change.job
+    assert isinstance(job, WriteJob)
+    adds = []
+    for table in rows:
+        partition = tuple(None if (one := table[name][0].as_py()) is None else str(one) for name in job.partition_by)
+        key = f"{job.target.folder(partition)}/part-{uuid.uuid4()}.parquet"
+        with ParquetWriter(storage, key, job.target.layout(job)) as writer:
+            for batch in table.to_batches():
+                writer.write(batch)
+        adds.append(job.target.entry(writer.close(), partition))
+    return dataclasses.replace(change, job=None, actions=[*change.actions, *adds])
+
+
+def planned_table(storage: Storage, *rows: pa.Table, **options: Any) -> Change:
+    """The change that makes a table, with its files; it is not committed."""
+    version = options.pop("version", 2)
+    planned: dict[str, Any] = {"columns": {}, "partition_by": (), **LAYOUT, **options}
+    planned["properties"] = {"format-version": str(version), **planned.get("properties", {})}
+    return written(storage, plan_new(_given_arrow(rows[0], "rows"), storage, **planned), rows)
+
+
+def create(folder: Path, *rows: pa.Table, transaction: str | None = None, **options: Any) -> Applied:
+    """A new table with a file for each table of rows; `version` is that of Iceberg."""
+    storage = Storage.at(str(folder))
+    return commit_change(planned_table(storage, *rows, **options), Place(storage, transaction or str(uuid.uuid4())))
+
+
+def append(folder: Path | str, *rows: pa.Table, transaction: str | None = None, overwrite: bool = False) -> Applied:
+    storage = Storage.at(str(folder))
+    change = planned_append(storage, *rows, overwrite=overwrite)
+    return commit_change(change, Place(storage, transaction or str(uuid.uuid4())))
+
+
+def planned_append(storage: Storage, *rows: pa.Table, overwrite: bool = False) -> Change:
+    """The change that adds rows, with its files; it is not committed."""
+    planner = plan_overwrite if overwrite else plan_append
+    change = planner(open_iceberg(storage), _given_arrow(rows[0], "rows"), columns={}, **LAYOUT)
+    return written(storage, change, rows)
+
+
+def commit_of(change: Change, transaction: str, operation: str = "append") -> HavasuCommit:
+    return HavasuCommit(
+        change.base_version,
+        operation,
+        change.actions,
+        transaction,
+        blind_append=change.blind_append,
+        tolerates_appends=change.tolerates_appends,
+    )
+
+
+def commit_with(storage: Storage, change: HavasuCommit, act: Callable[[], Any]) -> Any:
+    """Commit while another writer acts right before our metadata file is written for the first time."""
+    done = []
+
+    def put(path: str, data: bytes) -> None:
+        if not done:
+            done.append(path)
+            act()
+        storage.put_if_absent(path, data)
+
+    return commit(storage, change, put=put)
+
+
+def ids(folder: Path | str) -> list[int]:
+    """The ids of all rows, by the files of the newest snapshot."""
+    import pyarrow.parquet as pq
+
+    snapshot = opened(folder)
+    found: list[int] = []
+    for path in snapshot.files.table["path"].to_pylist():
+        found += pq.read_table(path, columns=["id"])["id"].to_pylist()
+    return sorted(found)
+
+
+def opened(folder: Path | str) -> Snapshot:
+    return open_iceberg(Storage.at(str(folder)))
+
+
+def metadata_of(folder: Path | str) -> dict[str, Any]:
+    """The newest metadata file, read apart from the package."""
+    names = [name for name in os.listdir(os.path.join(folder, "metadata")) if name.endswith(".metadata.json")]
+    newest = max(names, key=lambda name: int(name[1:].split(".")[0]))
+    with open(os.path.join(folder, "metadata", newest)) as file:
+        found: dict[str, Any] = json.load(file)
+        return found
+
+
+def entries_of(folder: Path | str) -> list[dict[str, Any]]:
+    """All manifest entries of the newest snapshot with what the list says, read with fastavro."""
+    metadata = metadata_of(folder)
+    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"])
+    found = []
+    for listed in _records(current["manifest-list"]):
+        found += [{**entry, "listed": listed} for entry in _records(listed["manifest_path"])]
+    return found
+
+
+def bounds_of(entry: dict[str, Any], name: str) -> dict[int, bytes]:
+    return {pair["key"]: pair["value"] for pair in entry["data_file"][name] or ()}
+
+
+def _records(path: str) -> list[Any]:
+    with open(path, "rb") as file:
+        return list(fastavro.reader(file))
+
+
+def restating_all(storage: Storage) -> HavasuCommit:
+    """A change that gives every file a larger box, so that its manifests are written again."""
+    snapshot = opened(storage.location)
+    actions = [
+        json.dumps({"restate": {"path": path, "bounds": {"2": [point(0, -9).hex(), point(9, 0).hex()]}}})
+        for path in snapshot.files.table["path"].to_pylist()
+    ]
+    return HavasuCommit(snapshot.version, "replace", [base_action(snapshot), *actions], str(uuid.uuid4()))
+
+
+def appends(folder: str, first: int, count: int) -> None:
+    """So many commits of one row each."""
+    for number in range(count):
+        append(folder, points(1, first=first + number))
+
+
+def killed(folder: str, change: HavasuCommit, step: object) -> None:
+    """A commit that ends at a step as a process ends that is killed."""
+    storage = Storage.at(folder)
+
+    def die(now: object) -> None:
+        if now is step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def put(path, data):
+        die("before")
+        storage.put_if_absent(path, data, on_step=die)
+        die("after")
+
+    commit(storage, change, put=put)

@@ -1,0 +1,204 @@
+"""Rows of Iceberg files by field ids, without those that delete files take away."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from geolake_nb.core.schema import Schema
+from geolake_nb.core.types import StructType
+from geolake_nb.errors import CorruptTableError, SchemaError
+from geolake_nb.formats.iceberg.delete_index import data_file_rows
+from geolake_nb.formats.iceberg.deletion_vectors import read_vector
+from geolake_nb.formats.iceberg.live_rows import LAST_UPDATED, PARTITION, ROW_ID, RowReader
+from geolake_nb.formats.iceberg.name_mapping import name_mapping
+from geolake_nb.formats.iceberg.snapshot import open_iceberg
+from geolake_nb.formats.storage import Storage
+from tests.formats.iceberg_tables import (
+    EQUALITY_DELETES,
+    POSITION_DELETES,
+    FileEntry,
+    PartitionFieldSpec,
+    column,
+    make_iceberg_table,
+)
+
+COLUMNS = [column(1, "id", "long"), column(2, "name", "string")]
+_PATH_ID, _POS_ID = 2147483546, 2147483545
+
+
+def field(name, kind, id_):
+    return pa.field(name, kind, metadata=None if id_ is None else {"PARQUET:field_id": str(id_)})
+
+
+def table(ids, names, *, fields=(("id", 1), ("name", 2))):
+    kinds = (pa.int64(), pa.string())
+    schema = pa.schema([field(name, kind, id_) for (name, id_), kind in zip(fields, kinds, strict=True)])
+    return pa.table([ids, names], schema=schema)
+
+
+def positions(folder, path, places):
+    schema = pa.schema([field("file_path", pa.string(), _PATH_ID), field("pos", pa.int64(), _POS_ID)])
+    return pa.table([[f"{folder}/{path}"] * len(places), places], schema=schema)
+
+
+def rows_of(folder, fields=None, **options):
+    storage = Storage.at(str(folder))
+    snapshot = open_iceberg(storage)
+    schema = snapshot.schema if fields is None else Schema(StructType((*snapshot.schema.fields, *fields)))
+    reader = RowReader(storage, schema, name_mapping(snapshot))
+    found = []
+    for one in data_file_rows(snapshot):
+        for batch in reader.read(one, **options):
+            found += batch.to_pylist()
+    return found
+
+
+def ids_of(folder):
+    return sorted(one["id"] for one in rows_of(folder))
+
+
+def test_columns_go_by_their_ids_whatever_their_names_were(tmp_path):
+    old = table([1, 2], ["a", "b"], fields=(("key", 1), ("dropped", 9)))
+    new = table([3], ["c"])
+    make_iceberg_table(tmp_path, COLUMNS, [FileEntry("old", table=old)], [FileEntry("new", table=new)])
+    expected = [{"id": 1, "name": None}, {"id": 2, "name": None}, {"id": 3, "name": "c"}]
+    assert sorted(rows_of(tmp_path), key=lambda one: one["id"]) == expected
+
+
+def test_a_column_that_came_later_has_its_default(tmp_path):
+    columns = [*COLUMNS, column(3, "n", "int", **{"initial-default": 7}), column(4, "t", "time")]
+    make_iceberg_table(tmp_path, columns, [FileEntry("a", table=table([1], ["a"]))], version=3)
+    assert rows_of(tmp_path) == [{"id": 1, "name": "a", "n": 7, "t": None}]
+
+
+def test_files_without_ids_are_read_by_the_only_names_or_by_the_mapping(tmp_path):
+    bare = table([1], ["a"], fields=(("id", None), ("name", None)))
+    make_iceberg_table(tmp_path / "one", COLUMNS, [FileEntry("a", table=bare)])
+    assert rows_of(tmp_path / "one") == [{"id": 1, "name": "a"}]
+    mapping = '[{"field-id": 1, "names": ["key", "old"]}]'
+    other = table([1], ["a"], fields=(("old", None), ("name", None)))
+    properties = {"schema.name-mapping.default": mapping}
+    make_iceberg_table(tmp_path / "two", COLUMNS, [FileEntry("a", table=other)], properties=properties)
+    assert rows_of(tmp_path / "two") == [{"id": 1, "name": None}]
+
+
+def test_files_without_ids_of_a_table_that_had_other_columns_are_refused(tmp_path):
+    bare = table([1], ["a"], fields=(("id", None), ("name", None)))
+    schemas = [{"type": "struct", "schema-id": number, "fields": COLUMNS} for number in (0, 1)]
+    extra = {"schemas": schemas, "current-schema-id": 1}
+    make_iceberg_table(tmp_path, COLUMNS, [FileEntry("a", table=bare)], extra_metadata=extra)
+    with pytest.raises(SchemaError, match=r"no field ids.*set the property schema\.name-mapping\.default"):
+        rows_of(tmp_path)
+
+
+def test_position_deletes_take_rows_of_their_file_alone(tmp_path):
+    deletes = FileEntry("d", content=POSITION_DELETES, table=positions(tmp_path, "a", [0, 2]))
+    make_iceberg_table(
+        tmp_path,
+        COLUMNS,
+        [FileEntry("a", rows=3, table=table([1, 2, 3], "abc")), FileEntry("b", table=table([4, 5, 6], "def"))],
+        [deletes],
+    )
+    assert ids_of(tmp_path) == [2, 4, 5, 6]
+    assert [one["_row_id"] for one in rows_of(tmp_path, [ROW_ID])] == [None] * 4
+
+
+def test_deletes_do_not_reach_later_files(tmp_path):
+    by_id = pa.table([[1, None]], schema=pa.schema([field("id", pa.int64(), 1)]))
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[1], table=by_id)
+    first, later = table([1, 2, None], "abc"), table([1, None], "de")
+    make_iceberg_table(
+        tmp_path, COLUMNS, [FileEntry("a", rows=3, table=first)], [deletes, FileEntry("b", rows=2, table=later)]
+    )
+    assert sorted((one["id"] or 0, one["name"]) for one in rows_of(tmp_path)) == [(0, "e"), (1, "d"), (2, "b")]
+
+
+def test_equality_deletes_of_several_columns_need_all_of_them(tmp_path):
+    both = table([1, 2, None], ["a", "x", "c"])
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[1, 2], table=both)
+    make_iceberg_table(
+        tmp_path, COLUMNS, [FileEntry("a", rows=4, table=table([1, 2, None, None], ["a", "b", "c", None]))], [deletes]
+    )
+    assert [(one["id"], one["name"]) for one in rows_of(tmp_path)] == [(2, "b"), (None, None)]
+
+
+def test_equality_deletes_go_by_a_column_that_is_dropped_and_of_a_narrower_type(tmp_path):
+    values = pa.table([[1]], schema=pa.schema([field("k", pa.int32(), 9)]))
+    data = pa.table([[1, 2], [1, 5]], schema=pa.schema([field("id", pa.int64(), 1), field("k", pa.int64(), 9)]))
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[9], table=values)
+    make_iceberg_table(tmp_path, COLUMNS, [FileEntry("a", rows=2, table=data)], [deletes])
+    assert ids_of(tmp_path) == [2]
+
+
+def test_equality_deletes_count_in_their_partition_alone(tmp_path):
+    spec = PartitionFieldSpec("name", 2, "identity", ["null", "string"])
+    by_id = pa.table([[1]], schema=pa.schema([field("id", pa.int64(), 1)]))
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[1], table=by_id, partition={"name": "a"})
+    files = [
+        FileEntry(one, rows=1, table=table([1], [one]), partition={"name": one}) for one in ("a", "b")
+    ]  # fmt: skip
+    make_iceberg_table(tmp_path, COLUMNS, files, [deletes], partition=[spec])
+    assert [one["name"] for one in rows_of(tmp_path)] == ["b"]
+
+
+def test_rows_carry_what_they_keep_when_they_move(tmp_path):
+    moved = pa.table(
+        [[1, 2], [70, None]], schema=pa.schema([field("id", pa.int64(), 1), field("_row_id", pa.int64(), ROW_ID.id)])
+    )
+    make_iceberg_table(tmp_path, COLUMNS, [FileEntry("a", rows=2, table=moved)], version=2)
+    found = rows_of(tmp_path, [ROW_ID, LAST_UPDATED, PARTITION], partition=5)
+    assert [tuple(one.values()) for one in found] == [(1, None, 70, 1, 5), (2, None, None, 1, 5)]
+
+
+# ---- deletion vectors ----
+
+
+def framed(bitmap):
+    body = b"\xd1\xd3\x39\x64" + bitmap
+    return struct.pack(">I", len(body)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def test_arrays_bitmaps_and_runs_of_a_vector_are_read():
+    # Written from the Roaring format specification.
+    array = struct.pack("<IIHHI", 12346, 1, 0, 2, 16) + struct.pack("<3H", 1, 5, 65535)
+    bits = np.zeros(65536, np.uint8)
+    bits[::2] = 1
+    packed = np.packbits(bits, bitorder="little").tobytes()
+    bitmap = struct.pack("<IIHHI", 12346, 1, 3, 32767, 16) + packed
+    runs = struct.pack("<IBHH", 12347, 1, 1, 9) + struct.pack("<H2H2H", 2, 10, 4, 100, 4)
+    whole = struct.pack("<Q", 3) + b"".join(
+        struct.pack("<I", key) + part for key, part in enumerate((array, bitmap, runs))
+    )
+    expected = [1, 5, 65535]
+    expected += [(1 << 32) + (3 << 16) + low for low in range(0, 65536, 2)]
+    expected += [(2 << 32) + (1 << 16) + low for low in (*range(10, 15), *range(100, 105))]
+    assert read_vector(framed(whole), where="a").tolist() == expected
+    assert read_vector(framed(struct.pack("<Q", 0)), where="a").tolist() == []
+
+
+@pytest.mark.parametrize(
+    "bitmap",
+    [
+        struct.pack("<Q", 2**60),
+        struct.pack("<QI", 1, 0),
+        struct.pack("<QIII", 1, 0, 12346, 2**31),
+        struct.pack("<QIIIHH", 1, 0, 12346, 1, 0, 65535),
+        struct.pack("<QII", 1, 0, 77),
+    ],
+)
+def test_broken_vectors_are_typed_errors(bitmap):
+    with pytest.raises(CorruptTableError, match="the bitmap of the deletion vector cannot be read"):
+        read_vector(framed(bitmap), where="a")
+
+
+def test_a_vector_with_a_wrong_checksum_or_frame_is_refused():
+    good = framed(struct.pack("<Q", 0))
+    with pytest.raises(CorruptTableError, match="checksum"):
+        read_vector(good[:-1] + b"\x00", where="a")
+    with pytest.raises(CorruptTableError, match="not framed"):
+        read_vector(b"\x00\x00\x00\x10" + good[4:], where="a")
