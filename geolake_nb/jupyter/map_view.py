@@ -189,7 +189,7 @@ class GeolakeMap(MapWidget):
         except GeolakeError as problem:
             self.explanation, self._reasons = None, None
             with self.hold_sync():
-                self.marks, self.mark_reasons, self.verdict = b"", [], {"text": str(problem)}
+                self.marks, self.mark_reasons, self.verdict = b"", [], self._of_window({"text": str(problem)})
             return
         self.explanation = found
         with self.hold_sync():
@@ -197,8 +197,12 @@ class GeolakeMap(MapWidget):
                 self.marks, self.mark_reasons, self.verdict, self._reasons = b"", [], {}, None
             else:
                 self.marks, self.mark_reasons = _marks(found)
-                self.verdict, self._reasons = _verdict(found), _reason_texts(found)
+                self.verdict, self._reasons = self._of_window(_verdict(found)), _reason_texts(found)
             self._page_asked(None)
+
+    def _of_window(self, verdict: dict[str, Any]) -> dict[str, Any]:
+        """The verdict with its window: one that says the same of another window has to reach the browser too."""
+        return verdict if self.window is None else {**verdict, "window": self.window}
 
     def _asked(self) -> Predicate | None:
         window = self.window

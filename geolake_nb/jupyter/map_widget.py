@@ -111,7 +111,7 @@ class MapWidget(anywidget.AnyWidget):
     window = traitlets.List(traitlets.Float(), minlen=4, maxlen=4, default_value=None, allow_none=True).tag(sync=True)
     """The query window in degrees, set from either side; xmin > xmax crosses the antimeridian."""
     verdict = traitlets.Dict().tag(sync=True)
-    """What a query over the window reads: files, files_read, bytes, bytes_read, text."""
+    """What a query over the window reads: files, files_read, bytes, bytes_read, text, and the window it is about."""
     selected_items = _buffer()
     """Ids of the selected items, ascending, set from either side."""
     overlays = traitlets.List(traitlets.Dict()).tag(sync=True)

@@ -406,6 +406,13 @@ def test_with_a_kernel_the_map_sends_ids_and_shows_what_python_answers(show):
     )
     shown.settle()
     assert page.locator(".glm-said").inner_text() == "1 of 2 files read · 1.0 MB of 3.0 MB · bounds overlap"
+    field = page.get_by_label(re.compile("Window: xmin"))
+    field.fill("1, 1, 9, 9")
+    field.press("Enter")
+    for window, waits in (([0, 0, 5, 5], "true"), ([1, 1, 9, 9], "false")):
+        page.evaluate("window => model.set('verdict', {files: 2, files_read: 1, window})", window)
+        shown.settle()
+        assert page.locator(".glm-verdict").get_attribute("data-pending") == waits
     page.evaluate("window.end()")
     assert page.locator(".glm").count() == 0
 

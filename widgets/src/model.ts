@@ -21,6 +21,8 @@ export interface Verdict {
   readonly bytes?: number;
   readonly bytes_read?: number;
   readonly text?: string;
+  /** The window that was judged. */
+  readonly window?: readonly number[];
 }
 
 export type Cell = string | number | boolean | null;

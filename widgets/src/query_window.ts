@@ -29,7 +29,7 @@ export class QueryWindow {
   /** A new window from the pointer or the field; `done` when the hand is off it. */
   set(window: Box | null, done: boolean): void {
     this.window = window;
-    this.pending = this.host.live;
+    this.pending = this.waits();
     if (done) {
       this.tell.cancel();
       this.host.set("window", window);
@@ -61,9 +61,15 @@ export class QueryWindow {
   }
 
   hearVerdict(): void {
-    this.pending = false;
     this.verdict = this.host.get("verdict");
+    // While the hand moves, Python still speaks of where it was.
+    this.pending = this.verdict.window !== undefined && this.waits();
     this.show();
+  }
+
+  /** Whether Python has yet to speak of this window. */
+  private waits(): boolean {
+    return this.host.live && this.window !== null && String(this.host.get("verdict").window) !== String(this.window);
   }
 
   /** The items have changed under the window. */

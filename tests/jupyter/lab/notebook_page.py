@@ -1,0 +1,196 @@
+"""A notebook in the browser: its cells are run by the front end, and its kernel is asked for the truth."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Error, Locator, Page
+
+# The toolbar says "idle" before a cell can run: the session's own connection is what counts.
+READY = """() => {
+  const widget = window.jupyterapp?.shell.currentWidget;
+  const kernel = widget?.sessionContext?.session?.kernel;
+  return Boolean(widget?.context?.isReady && kernel?.connectionStatus === 'connected' && kernel.status === 'idle');
+}"""
+RUN = """async seconds => {
+  const slow = new Promise(done => setTimeout(() => done('too slow'), seconds * 1000));
+  const run = window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => 'run');
+  const end = await Promise.race([run, slow]);
+  const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
+  const errors = cells.flatMap(cell => cell.toJSON().outputs ?? []).filter(one => one.output_type === 'error');
+  return [end, ...errors.map(one => `${one.ename}: ${one.evalue}`)];
+}"""
+ASK = """async ([code, answer]) => {
+  const kernel = window.jupyterapp.shell.currentWidget.sessionContext.session.kernel;
+  const asked = { code, store_history: false, user_expressions: { answer } };
+  return (await kernel.requestExecute(asked).done).content;
+}"""
+FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@dataclass
+class NotebookPage:
+    """An open notebook, every address it asked for, and what went wrong."""
+
+    page: Page
+    asked: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def run_all(self, seconds: float = 120) -> None:
+        """Run every cell; an error in one is a failure here."""
+        said = self.page.evaluate(RUN, seconds)
+        assert said == ["run"], said
+
+    def python(self, expression: str, code: str = "") -> Any:
+        """What the kernel says to an expression, as JSON carries it."""
+        told = self.page.evaluate(ASK, [f"import json\n{code}", f"json.dumps({expression})"])
+        answer = told.get("user_expressions", {}).get("answer", told)
+        assert answer.get("status") == "ok", answer
+        return json.loads(ast.literal_eval(answer["data"]["text/plain"]))
+
+    def becomes(self, expression: str, wanted: Any, seconds: float = 20) -> None:
+        """Hold that the kernel soon says so: what is done in the browser takes a moment to get there."""
+        end = time.monotonic() + seconds
+        while (said := self.python(expression)) != wanted and time.monotonic() < end:
+            self.page.wait_for_timeout(50)
+        assert said == wanted
+
+    def cell(self, place: int) -> Locator:
+        """The output of a cell, brought into view."""
+        found = self.page.locator(".jp-Notebook .jp-Cell").nth(place)
+        found.scroll_into_view_if_needed()
+        return found.locator(".jp-Cell-outputArea")
+
+    def map(self, place: int, name: str, nth: int = 0) -> ShownMap:
+        """A map in the output of a cell; `name` is the variable that holds it in Python."""
+        shown = self.cell(place).locator(".glm").nth(nth)
+        shown.locator(".glm-canvas").first.wait_for()
+        shown.evaluate("element => element.scrollIntoView({ block: 'center' })")
+        self.settle()
+        return ShownMap(self, shown, name)
+
+    def settle(self) -> None:
+        self.page.evaluate(FRAMES)
+
+    def other_hosts(self) -> set[str]:
+        """The hosts that were asked for anything, but for this machine."""
+        own = {"127.0.0.1", None}
+        return {f"{urlsplit(address).hostname}" for address in self.asked if urlsplit(address).hostname not in own}
+
+    def command(self, name: str, **options: Any) -> None:
+        """Run a command of the front end."""
+        script = "async ([name, options]) => { await window.jupyterapp.commands.execute(name, options); }"
+        self.page.evaluate(script, [name, options])
+
+
+@dataclass(frozen=True)
+class ShownMap:
+    """A map in a cell. Places become pixels by Mercator's formula and the view that Python knows, not by the widget."""
+
+    book: NotebookPage
+    root: Locator
+    name: str
+
+    def view(self) -> dict[str, float]:
+        """What Python knows of the view; the browser tells it at most every 80 ms."""
+        self.book.page.wait_for_timeout(200)
+        known: dict[str, float] = self.book.python(f"{self.name}.view")
+        return known
+
+    def on_screen(self, *places: tuple[float, float]) -> list[tuple[float, float]]:
+        """The points of the screen where places are drawn, each on the copy of the world next to the middle."""
+        scale, middle, (x, y) = self._projection()
+        found = []
+        for across, down in (_mercator(*place) for place in places):
+            turns = round(middle[0] - across)
+            found.append((x + (across + turns - middle[0]) * scale, y + (down - middle[1]) * scale))
+        return found
+
+    def places(self, *points: tuple[float, float]) -> list[tuple[float, float]]:
+        """The longitudes and latitudes of points of the screen."""
+        scale, middle, (x, y) = self._projection()
+        found = []
+        for across, down in points:
+            south = middle[1] + (down - y) / scale
+            latitude = math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * south))))
+            found.append(((middle[0] + (across - x) / scale) % 1 * 360 - 180, latitude))
+        return found
+
+    def _projection(self) -> tuple[float, tuple[float, float], tuple[float, float]]:
+        """Pixels around the world, the middle of the map on the unit square, and where that is on the screen."""
+        view = self.view()
+        return 256 * 2 ** view["zoom"], _mercator(view["lng"], view["lat"]), self.middle()
+
+    def middle(self) -> tuple[float, float]:
+        """The point of the screen in the middle of the map."""
+        frame = self.root.locator(".glm-map").bounding_box()
+        assert frame
+        return frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2
+
+    def hover(self, place: tuple[float, float]) -> str:
+        """The text of the card over a place."""
+        self.book.page.mouse.move(*self.on_screen(place)[0])
+        card = self.root.locator(".glm-card")
+        card.wait_for()
+        return card.inner_text()
+
+    def click(self, place: tuple[float, float]) -> None:
+        self.book.page.mouse.click(*self.on_screen(place)[0])
+
+    def tool(self, label: str) -> None:
+        self.root.get_by_role("button", name=label).click()
+
+    def drag(self, *points: tuple[float, float]) -> None:
+        """Press at the first point of the screen and let go at the last."""
+        mouse = self.book.page.mouse
+        mouse.move(*points[0])
+        mouse.down()
+        for point in points[1:]:
+            mouse.move(*point, steps=3)
+        mouse.up()
+        self.book.settle()
+
+    def said(self) -> str:
+        """What the map says of the window once Python has answered."""
+        answered = self.root.locator(".glm-verdict[data-pending='false'] .glm-said")
+        answered.wait_for()
+        return answered.inner_text()
+
+
+def _mercator(longitude: float, latitude: float) -> tuple[float, float]:
+    """A place on the unit square."""
+    return longitude / 360 + 0.5, 0.5 - math.asinh(math.tan(math.radians(latitude))) / (2 * math.pi)
+
+
+def _of_notebook(error: Error) -> bool:
+    """Whether Notebook 7 itself threw: it does once as it starts, with an empty notebook too."""
+    frames = [line for line in (error.stack or "").splitlines() if line.strip().startswith("at ")]
+    return bool(frames) and "/static/notebook/notebook_core" in frames[0]
+
+
+@contextmanager
+def open_notebook(browser: Browser, address: str, *, width: int = 1280, height: int = 900) -> Iterator[NotebookPage]:
+    """Open a notebook and wait until its kernel takes work."""
+    context = browser.new_context(viewport={"width": width, "height": height}, reduced_motion="reduce")
+    try:
+        page = context.new_page()
+        book = NotebookPage(page)
+        context.on("request", lambda request: book.asked.append(request.url))
+        page.on("websocket", lambda socket: book.asked.append(socket.url))
+        page.on("pageerror", lambda error: None if _of_notebook(error) else book.problems.append(str(error)))
+        page.on("console", lambda said: book.problems.append(said.text) if said.type == "error" else None)
+        page.goto(address)
+        page.wait_for_function(READY, timeout=120_000)
+        yield book
+    finally:
+        context.close()
