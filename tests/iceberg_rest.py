@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
@@ -15,6 +16,7 @@ import requests
 from tests.formats.iceberg.make_spark_fixtures import locked
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 # What org.apache.iceberg.rest.RESTCatalogServer needs.
@@ -68,11 +70,19 @@ def _fetched(folder: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def rest_server(tmp_path_factory):
+def rest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a server, and the folder where its tables lie."""
+    folder = tmp_path_factory.mktemp("rest")
+    with serve_rest(folder) as uri:
+        yield uri, folder
+
+
+@contextlib.contextmanager
+def serve_rest(folder: Path) -> Iterator[str]:
+    """A server whose tables lie in the folder, as long as the block lasts."""
     if shutil.which("java") is None:
         pytest.skip("java is not here: Iceberg's REST server cannot be started")
     classpath = _classpath()
-    folder = tmp_path_factory.mktemp("rest")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -83,7 +93,7 @@ def rest_server(tmp_path_factory):
     uri = f"http://127.0.0.1:{port}"
     try:
         _wait(uri, server, folder / "server.log")
-        yield uri, folder
+        yield uri
     finally:
         server.terminate()
         server.wait(30)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.formats.snapshot import Snapshot, VersionInfo
 
-__all__ = ["Source", "open"]
+__all__ = ["Source", "named_source", "open"]
 
 _METADATA_FILE = re.compile(r"metadata\.json(\.gz)?$")
 _GLOB = re.compile(r"[*?\[]")
@@ -165,23 +165,30 @@ def _find(source: Any, options: dict[str, str]) -> Source:
 
 
 def _at(place: str, options: dict[str, str]) -> Source:
-    from geolake_nb.formats.iceberg.catalogs import load_from_catalog, split_table_name
     from geolake_nb.formats.iceberg.location import split_metadata_path
-    from geolake_nb.spark.tables import find_spark_table
 
     if _METADATA_FILE.search(place):
         root, metadata = split_metadata_path(place)
         return Source(TableFormat.ICEBERG, Storage.at(root, options=options), place, options, metadata)
     if _GLOB.search(place):
         return Source(TableFormat.PARQUET, Storage.at("."), place, options)
-    if not os.path.exists(place):
-        named = split_table_name(place)
-        if named is not None:
-            return _in_catalog(load_from_catalog(*named), options)
-        known = find_spark_table(place)
-        if known is not None:
-            return _at(known.metadata or known.location, options)
-    return _look_into(place, options)
+    return named_source(place, options) or _look_into(place, options)
+
+
+def named_source(place: str, options: dict[str, str]) -> Source | None:
+    """The table of that name in a configured catalog or in the running Spark session; `None` for a path."""
+    from geolake_nb.formats.iceberg.catalogs import load_from_catalog, split_table_name
+    from geolake_nb.spark.tables import find_spark_table
+
+    if os.path.exists(place):
+        return None
+    named = split_table_name(place)
+    if named is not None:
+        return _in_catalog(load_from_catalog(*named), options)
+    known = find_spark_table(place)
+    if known is None:
+        return None
+    return _at(known.location, options) if known.iceberg is None else _in_catalog(known.iceberg, options)
 
 
 def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:

@@ -168,9 +168,13 @@ def _planner(form: TableFormat, name: str) -> Callable[..., Change]:
 
 
 def _target(path: str, options: Mapping[str, str] | None, form: TableFormat) -> Source:
-    from geolake_nb.api.opening import Source
+    from geolake_nb.api.opening import Source, named_source
 
     held = dict(options or {})
+    # A table that a catalog keeps goes by its name there; new ones are made at a path.
+    named = named_source(path, held) if form is TableFormat.ICEBERG and "/" not in path else None
+    if named is not None:
+        return named
     # What is Havasu shows in the metadata alone: it is found as Iceberg is.
     found = TableFormat.ICEBERG if form is TableFormat.HAVASU else form
     return Source(found, Storage.at(path, options=held), path, held)

@@ -98,8 +98,8 @@ def _outward(values: NDArray[np.float64], side: str) -> NDArray[np.float32]:
     >>> _outward(np.array([0.1]), "xmin")[0] <= 0.1 <= _outward(np.array([0.1]), "xmax")[0]
     np.True_
     """
+    low = side.endswith("min")
     with np.errstate(over="ignore", invalid="ignore"):
         near = values.astype(np.float32)
-    if side.endswith("min"):
-        return np.where(near > values, np.nextafter(near, np.float32(-np.inf)), near)
-    return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)
+        further = np.nextafter(near, np.float32(-np.inf if low else np.inf))
+    return np.where((near > values) if low else (near < values), further, near)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
 
-__all__ = ["FileState", "FooterChange", "footer_digest", "put_footer"]
+__all__ = ["FileState", "FooterChange", "drop_checksum", "footer_digest", "put_footer"]
 
 _PIECE = 1 << 24
 _SIDES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
@@ -149,6 +149,17 @@ def put_footer(storage: Storage, file: FileState, footer: bytes) -> None:
         _verify_pages(storage, file, place, end)
         _verify_footer(f"{storage.location}/{file.path}", place, old, footer)
         file.require(storage)
+        drop_checksum(storage, file.path)
+
+
+def drop_checksum(storage: Storage, path: str) -> None:
+    """Remove the checksum that Hadoop keeps beside a local file, before the file is replaced: it fits the old one only.
+
+    Without one Hadoop reads the file unchecked; with a wrong one it refuses to.
+    """
+    if storage.is_local:
+        folder, slash, name = path.rpartition("/")
+        storage.remove(f"{folder}{slash}.{name}.crc")
 
 
 def _verify_pages(storage: Storage, file: FileState, place: str, end: int) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from geolake_nb.errors import AlreadyThereError, ConflictError, GeolakeError, RefusedError
-from geolake_nb.formats.footer_change import FileState, FooterChange, footer_digest, put_footer
+from geolake_nb.formats.footer_change import FileState, FooterChange, drop_checksum, footer_digest, put_footer
 from geolake_nb.formats.parquet_footer import parse_footer
 from geolake_nb.formats.parquet_journal import HIDDEN, Outcome, begin_change, end_change, old_place, read_journal
 
@@ -264,6 +264,7 @@ def _put(storage: Storage, held: Mapping[str, Any]) -> None:
             raise ConflictError("the new file is gone", where=where, remedy="write it again")
         return
     if held["over"]:
+        drop_checksum(storage, path)
         storage.rename(waiting, path)
         return
     if not storage.exists(path):

@@ -316,7 +316,7 @@ def _close_quietly(open_file: Any) -> None:
     try:
         if open_file is not None:
             open_file.close()
-    except (OSError, pa.ArrowException):
+    except (OSError, RuntimeError, pa.ArrowException):
         pass  # what could not be written goes away in any case
 
 

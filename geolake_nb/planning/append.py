@@ -92,7 +92,7 @@ def match_rows(given: Schema, table: Schema, *, where: str) -> dict[str, GeoInpu
 
     >>> table = Schema(StructType((Field("id", PrimitiveType("int32")), Field("g", GeometryType()))))
     >>> match_rows(Schema(StructType((Field("G", StringType()),))), table, where="/t")
-    {'g': GeoInput(type=GeometryType(crs=Crs('OGC:CRS84'), ...), encoding=<GeometryEncoding.WKT: 'wkt'>)}
+    {'g': GeoInput(type=GeometryType(crs=Crs('OGC:CRS84'), ...), encoding=<GeometryEncoding.WKT: 'wkt'>, ...)}
     >>> match_rows(Schema(StructType((Field("id", StringType()),))), table, where="/t")
     Traceback (most recent call last):
     geolake_nb.errors.SchemaError: /t, column id: the rows have string, and the table has int32; cast it

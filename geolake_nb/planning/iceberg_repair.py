@@ -111,11 +111,18 @@ def mended(
     files: list[ScanFile] = []
     for one in mendings:
         path = evidence.paths[one.place]
+        # Counts are Iceberg's own; where there is no box to give or to take, there is nothing to say.
+        known = {
+            number: new
+            for number, new in one.known.items()
+            if new.box is not None or evidence.has_bound(number, one.place)
+        }
         if one.scanned:
-            size, known = int(evidence.sizes[one.place]), tuple(one.known.items())
-            files.append(ScanFile(path, evidence.keys[one.place], size, "", False, one.scanned, known))
-        elif one.known:
-            actions.append(_restated(path, chosen, one.known, encode))
+            size = int(evidence.sizes[one.place])
+            held = tuple(known.items())
+            files.append(ScanFile(path, evidence.keys[one.place], size, "", False, one.scanned, held))
+        elif known:
+            actions.append(_restated(path, chosen, known, encode))
     return replace(
         nothing,
         actions=actions,
@@ -138,8 +145,7 @@ def _finish(encode: Encode, change: Change, job: ScanJob, found: Mapping[int, Se
             lost |= bool(stats.bad or stats.unbounded)
             values += stats.bad + stats.unbounded
             wanted = after_scan(stored, stats, may_wrap=_wraps(job.columns[stored.column]))
-            # Counts are Iceberg's own; where there is no box to give or to take, there is nothing to say.
-            if wanted is not None and (wanted.box is not None or stored.box is not None or stored.wrong):
+            if wanted is not None and (wanted.box is not None or stored.box is not None or stored.broken):
                 new[stored.column] = wanted
         unbounded += lost
         if new:

@@ -110,9 +110,11 @@ class _Metrics:
     def add_geo(self, id_: str, stats: ColumnStats, mode: MetricsMode, type_: DataType, *, in_structs: bool) -> bool:
         """Whether there is a bound."""
         assert isinstance(type_, GeometryType | GeographyType)
+        if not in_structs:
+            return stats.box is not None  # Iceberg keeps nothing of what is in lists and maps
         if mode.counts:
             self._counts[id_], self._nulls[id_] = stats.rows, stats.null_count
-        if stats.box is None or not mode.bounds or not in_structs:
+        if stats.box is None or not mode.bounds:
             return stats.box is not None
         try:
             low, high = to_iceberg_bytes(stats.box, circular=isinstance(type_, GeographyType))
@@ -122,18 +124,12 @@ class _Metrics:
         return True
 
     def add_sizes(self, ids: dict[int, str], file: WrittenFile) -> None:
-        """Sizes of all leaves, and counts of those in lists and maps, as the footer has them."""
+        """Sizes of all leaves, as the footer has them."""
         metadata = file.metadata
         assert metadata is not None
         groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
         for place, id_ in ids.items():
-            chunks = [group.column(place) for group in groups]
-            self._sizes[id_] = sum(chunk.total_compressed_size for chunk in chunks)
-            if id_ not in self._counts:
-                self._counts[id_] = sum(chunk.num_values for chunk in chunks)
-                known = [chunk.statistics for chunk in chunks]
-                if all(one is not None and one.has_null_count for one in known):
-                    self._nulls[id_] = sum(one.null_count for one in known)
+            self._sizes[id_] = sum(group.column(place).total_compressed_size for group in groups)
 
     def to_dict(self) -> dict[str, Any]:
         return {

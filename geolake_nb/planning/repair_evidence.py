@@ -39,6 +39,8 @@ class StoredBound:
     box: Box | None
     wrong: bool
     """Whether it has to go in any case."""
+    broken: bool = False
+    """Whether something is there that cannot be read, or must not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,12 @@ class RepairEvidence:
     def _before_scan(self, number: int, path: str, place: int) -> StoredBound:
         stored = self._stored[path]
         wrong = bool(stored.broken[place] or stored.only_null[place])
-        return StoredBound(number, box_at(stored.boxes, place), wrong)
+        return StoredBound(number, box_at(stored.boxes, place), wrong, bool(stored.broken[place]))
+
+    def has_bound(self, number: int, place: int) -> bool:
+        """Whether the metadata have a bound of a column in a file, good or bad."""
+        stored = self._stored[self._columns[number].path]
+        return bool(stored.boxes.known[place] or stored.broken[place])
 
     def reads(self, scanned: Sequence[Mending]) -> Reads:
         """What of these files a scan reads, and what has been read of all."""

@@ -15,6 +15,8 @@ from geolake_nb.spark.session import ICEBERG_PACKAGE, session_for
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pyspark.sql import SparkSession
+
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.spark.applying import Place
 
@@ -32,9 +34,9 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+]*", re.IGNORECASE)
 class JvmTable:
     """A table as the JVM has it, or the place where one will be."""
 
-    def __init__(self, jvm: Any, configuration: Any, place: Place) -> None:
-        self.jvm = jvm
-        self._configuration = configuration
+    def __init__(self, spark: SparkSession, place: Place) -> None:
+        self.jvm: Any = spark._jvm
+        self._spark = spark
         self._place = place
         self._table: Any = None
 
@@ -79,21 +81,24 @@ class JvmTable:
             return self._hadoop().load(self._location())
         identifier = self.core.catalog.TableIdentifier.of(_strings(self.jvm, catalog.identifier))
         properties = java_map(self.jvm, _java_properties(catalog, self._place.storage.location))
-        found = self.core.CatalogUtil.buildIcebergCatalog(catalog.catalog, properties, self._configuration)
+        found = self.core.CatalogUtil.buildIcebergCatalog(catalog.catalog, properties, self._configuration())
         return found.loadTable(identifier)
 
     def _hadoop(self) -> Any:
-        return self.core.hadoop.HadoopTables(self._configuration)
+        return self.core.hadoop.HadoopTables(self._configuration())
 
     def _location(self) -> str:
-        spark = self._place.spark
         storage = self._place.storage
-        return storage.location if storage.is_local or spark is None else spark_location(spark, storage.location)
+        return storage.location if storage.is_local else spark_location(self._spark, storage.location)
+
+    def _configuration(self) -> Any:
+        context: Any = self._spark._jsc
+        return context.hadoopConfiguration()
 
     def _require_at_home(self) -> None:
         """Refuse a table that was moved: Iceberg would write to where it was."""
         stated, here = str(self._table.location()), self._place.storage.location
-        if PathMap(stated, here).key(f"{stated}/a") != "a" or PathMap(here, here).key(f"{stated}/a") != "a":
+        if PathMap(here, here).key(f"{stated}/a") != "a":
             self._table = None
             raise RefusedError(
                 f"the table says that it lies at {stated}",
@@ -119,7 +124,7 @@ def open_jvm(place: Place) -> JvmTable:
             where=where,
             remedy=f"start it with the package {ICEBERG_PACKAGE} in spark.jars.packages, or stop it and give none",
         )
-    return JvmTable(jvm, spark._jsc.hadoopConfiguration(), place)
+    return JvmTable(spark, place)
 
 
 def _has_class(jvm: Any, name: str) -> bool:

@@ -9,19 +9,19 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from geolake_nb.core.schema import Schema
 from geolake_nb.core.schema_delta import to_delta_schema
 from geolake_nb.formats.iceberg.delete_index import data_file_rows
 from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
 from geolake_nb.formats.iceberg.name_mapping import name_mapping
+from geolake_nb.spark.cores import cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.delete_index import DataFileRows
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.row_sources import IcebergRows
@@ -30,7 +30,6 @@ __all__ = ["iceberg_frame"]
 
 _PART_BYTES = 1 << 27
 _OPENING_BYTES = 1 << 20
-_SAMPLED_PARTS = 200
 _TASKS_A_CORE = 3
 
 
@@ -51,7 +50,7 @@ def iceberg_frame(spark: SparkSession, storage: Storage, rows: IcebergRows, sche
     """
     from pyspark.sql.types import StructType as SparkStruct
 
-    tasks = _tasks(rows, _TASKS_A_CORE * _cores(spark))
+    tasks = _tasks(rows, _TASKS_A_CORE * cores(spark))
     names = name_mapping(rows.snapshot)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,8 +82,3 @@ def _tasks(rows: IcebergRows, tasks: int) -> list[list[_Part]]:
             packed[-1].append(_Part(file, part, parts, partition))
             room -= cost
     return packed
-
-
-def _cores(spark: SparkSession) -> int:
-    remote = type(spark).__module__.startswith("pyspark.sql.connect")
-    return 8 if remote else int(spark.sparkContext.defaultParallelism)

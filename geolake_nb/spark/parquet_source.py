@@ -138,7 +138,9 @@ def sample_parquet(
                 batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw)))
                 for batch in _read(rows.storage, Part(file, group, group + 1), narrow, wanted)
             ]
-    return sample_of(pa.Table.from_batches(batches, FileColumns.of(narrow).arrow), columns, partition_by)
+    # What is read may be null as far as Arrow knows, whatever the files promise.
+    schema = batches[0].schema if batches else FileColumns.of(narrow).arrow
+    return sample_of(pa.Table.from_batches(batches, schema), columns, partition_by)
 
 
 def size_parquet(

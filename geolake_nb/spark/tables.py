@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import NotATableError
+from geolake_nb.formats.iceberg.catalogs import CatalogTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = ["SparkTable", "find_spark_table"]
 
+_CATALOG = "spark.sql.catalog."
 _NAME = re.compile(r"[\w-]+(\.[\w-]+){0,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class SparkTable:
-    """A table as Spark knows it: where it lies, or the metadata file of an Iceberg table."""
+    """A table as Spark knows it."""
 
     location: str
-    metadata: str | None = None
+    iceberg: CatalogTable | None = None
+    """How its catalog knows an Iceberg table."""
 
 
 def find_spark_table(name: str) -> SparkTable | None:
@@ -54,5 +57,25 @@ def _describe(spark: SparkSession, name: str) -> SparkTable | None:
         )
     if facts.get("Provider", "").lower() != "iceberg":
         return SparkTable(location)
+    return SparkTable(location, _in_catalog(spark, name))
+
+
+def _in_catalog(spark: SparkSession, name: str) -> CatalogTable:
+    """An Iceberg table with the properties of its catalog, as the session has them."""
+    first, *rest = name.split(".")
+    settings = dict(spark.conf.getAll)
+    if len(rest) < 2 or f"{_CATALOG}{first}" not in settings:
+        rest = [*([spark.catalog.currentDatabase()] if not rest else []), first, *rest]
+        first = spark.catalog.currentCatalog()
+    prefix = f"{_CATALOG}{first}."
+    properties = {key.removeprefix(prefix): text for key, text in settings.items() if key.startswith(prefix)}
+    quoted = ".".join(f"`{part}`" for part in (first, *rest))
     newest = f"SELECT file FROM {quoted}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1"
-    return SparkTable(location, spark.sql(newest).collect()[0]["file"])
+    return CatalogTable(
+        name=".".join(rest),
+        metadata_location=spark.sql(newest).collect()[0]["file"],
+        catalog=first,
+        kind=properties.get("type"),
+        properties=properties,
+        ask=lambda: _in_catalog(spark, name),
+    )

@@ -47,6 +47,7 @@ from tests.formats.havasu_rows import (
 )
 from tests.formats.havasu_tables import GEOM, geometry_entry, make_havasu_table, point
 from tests.formats.iceberg_tables import EQUALITY_DELETES, HAVASU_FIELDS, FileEntry, PartitionFieldSpec
+from tests.heavy.havasu_kill_sweep import sweep
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -319,3 +320,7 @@ def test_in_a_bucket_the_store_lets_one_of_two_writers_win(tmp_path, s3):
     assert sum(found.files.table["rows"].to_pylist()) == 4
     assert storage.read("metadata/version-hint.text") == b"3"
     assert not [one.path for one in storage.list("metadata") if "probe" in one.path]
+
+
+def test_kills_at_random_moments_lose_nothing(tmp_path):
+    assert sweep(tmp_path / "t", count=4, seed=11)["rows of the other"] == 4

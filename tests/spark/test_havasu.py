@@ -87,7 +87,7 @@ def test_a_table_is_written_clustered_rewritten_and_taken_back(spark, tmp_path, 
     assert stored == boxes
     assert gl.open(path).files.table["partition.p"].to_pylist().count("a") > 2
     window = gl.open(path).explain("ST_Intersects(geom, 'POLYGON ((0 0, 5 0, 5 5, 0 5, 0 0))')")
-    assert window.kept.files < len(boxes)
+    assert len(window.kept) < len(boxes)
     assert gl.open(path).plan_repair().is_empty
     assert gl.open(path).plan_repair(verify=True).apply(spark=spark).version is None
     assert plan.apply(spark=spark).version == report.version
@@ -191,4 +191,7 @@ def test_the_plan_is_the_commit(spark, tmp_path):
     gl.write(rows("ewkb", 20), path, format="havasu", columns={"geom": gl.geometry(encoding="ewkb")}, spark=spark)
     plan = gl.open(path).plan_rewrite(cluster_by="geom")
     assert plan.hash == gl.open(path).plan_rewrite(cluster_by="geom").hash
-    assert [next(iter(json.loads(one))) for one in plan.to_dict()["actions"]] == ["base", "remove"]
+    assert [next(iter(json.loads(one))) for one in plan.to_dict()["actions"]] == [
+        "base",
+        *["remove"] * len(gl.open(path).files),
+    ]

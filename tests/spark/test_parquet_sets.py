@@ -82,6 +82,11 @@ def plain(folder) -> pa.Table:
     return table.sort_by("id")
 
 
+def shapes_in_spark(spark, path) -> list[bytes]:
+    frame = spark.read.parquet(str(path)).selectExpr("id", "st_asbinary(geom) AS wkb").orderBy("id")
+    return [bytes(row.wkb) for row in frame.collect()]
+
+
 def test_a_partitioned_set_is_clustered_and_put_back(spark, corpus, tmp_path):
     folder = hive_set(tmp_path / "set")
     old, rows = contents(folder), plain(folder)
@@ -115,7 +120,6 @@ def test_a_partitioned_set_is_clustered_and_put_back(spark, corpus, tmp_path):
     )
     query = f"SELECT count(*), sum(id) FROM read_parquet('{folder}/**/*.parquet', hive_partitioning = true)"
     assert duckdb.sql(query).fetchall() == [(COUNT, COUNT * (COUNT - 1) // 2)]
-    assert spark.read.parquet(str(folder)).count() == COUNT
 
     groups = gl.open(str(folder)).explain(Box(10, 10, 20, 20), row_groups=True).row_groups
     kept = groups.filter(groups["kept"])
@@ -153,6 +157,8 @@ def test_small_files_come_together_and_a_change_of_others_is_a_conflict(spark, t
     pq.write_table(late(100), folder / "late.parquet")
     assert plan.apply(spark=spark).metrics["files_added"] == 1
     assert seen(folder) == [*range(40), *range(100, 105)]
+    (made,) = folder.glob("part-*.parquet")
+    assert shapes_in_spark(spark, made) == points(0, 40)["geom"].to_pylist()
     plan = gl.open(str(folder)).plan_rewrite()
     pq.write_table(late(200), folder / "late.parquet")
     old = contents(folder)
@@ -226,6 +232,19 @@ def test_rows_make_a_set_and_are_added_to_it(spark, corpus, tmp_path):
     assert plain(folder).num_rows == COUNT
     made.undo()
     assert seen(folder) == []
+
+
+def test_a_set_that_spark_wrote_is_mended_and_spark_reads_it(spark, tmp_path):
+    folder = tmp_path / "set"
+    rows = points(0, 20)
+    spark.createDataFrame(rows.to_pandas()).repartition(2).write.parquet(str(folder))
+    old = contents(folder)
+    report = gl.open(str(folder)).plan_repair(columns={"geom": gl.geometry()}).apply()
+    assert report.metrics["files_mended"] == 2
+    assert spark.read.parquet(str(folder)).count() == 20
+    assert geopandas.read_parquet(folder).geometry.x.sum() == sum(range(20))
+    report.undo()
+    assert contents(folder) == old
 
 
 def test_many_files_are_scanned_by_a_job(spark, tmp_path, monkeypatch):

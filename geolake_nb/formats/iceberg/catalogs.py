@@ -10,7 +10,7 @@ from geolake_nb.formats.iceberg.catalog_config import configured_catalogs
 from geolake_nb.formats.iceberg.location import split_metadata_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["CatalogTable", "from_pyiceberg", "load_from_catalog", "split_table_name", "storage_options"]
 
@@ -32,6 +32,8 @@ class CatalogTable:
     """Such as `rest`, `sql`, `hive`; `None` where the properties name a class."""
     properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """How the catalog is reached: they hold secrets."""
+    ask: Callable[[], CatalogTable] | None = field(default=None, repr=False, hash=False, compare=False)
+    """Asks for the table again where only a Spark session can."""
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -39,7 +41,9 @@ class CatalogTable:
         return tuple(self.name.split("."))
 
     def newest(self) -> CatalogTable:
-        """The table as the catalog has it now; one that only a JVM can ask is as it was."""
+        """The table as the catalog has it now; one that nothing here can ask is as it was."""
+        if self.ask is not None:
+            return self.ask()
         if self.kind not in ("rest", "sql"):
             return self
         return load_from_catalog({**self.properties, "name": self.catalog}, self.identifier)
