@@ -72,7 +72,7 @@ def steps(words: list[str]) -> dict[str, list[str]]:
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy"],
         **(front_end if shutil.which("npm") is not None else {}),
-        "tests": [PYTHON, "-m", "pytest", "-n", "2", *words],
+        "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder", *words],
     }
 
 

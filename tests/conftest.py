@@ -20,6 +20,21 @@ settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
 
+_COSTLY = ("tests/jupyter/lab/", "tests/spark/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares a costly thing, so that two workers do not make it twice.
+
+    That is the other Spark for all that ask it, else the tables and servers of a module.
+    """
+    for item in items:
+        if "iceberg_spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("iceberg_spark"))
+        elif item.nodeid.startswith(_COSTLY):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 @pytest.fixture(scope="session")
 def corpus() -> Path:
     """The folder of real files from other projects, outside this repository."""

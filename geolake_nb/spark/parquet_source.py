@@ -139,8 +139,8 @@ def sample_parquet(
                 for batch in _read(rows.storage, Part(file, group, group + 1), narrow, wanted)
             ]
     # What is read may be null as far as Arrow knows, whatever the files promise.
-    schema = batches[0].schema if batches else FileColumns.of(narrow).arrow
-    return sample_of(pa.Table.from_batches(batches, schema), columns, partition_by)
+    held = batches[0].schema if batches else FileColumns.of(narrow).arrow
+    return sample_of(pa.Table.from_batches(batches, held), columns, partition_by)
 
 
 def size_parquet(
