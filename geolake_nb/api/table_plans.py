@@ -75,13 +75,18 @@ class TablePlans:
         """
         if covering:
             self._require(TableFormat.PARQUET, "a bbox covering")
+        from geolake_nb.planning.packing import Packing
+
         change = self._planner(Verb.REWRITE)(
             self._storage,
             self.snapshot,
-            cluster_by=[cluster_by] if isinstance(cluster_by, str) else list(cluster_by),
-            curve=curve,
-            target_file_size=target_file_size,
-            row_group_rows=row_group_rows,
+            packing=Packing.of(
+                cluster_by=cluster_by,
+                curve=curve,
+                target_file_size=target_file_size,
+                row_group_rows=row_group_rows,
+                where=self.snapshot.location,
+            ),
             where=where,
             **({"covering": True} if covering else {}),
         )
@@ -116,7 +121,7 @@ class TablePlans:
             format=format,
             columns=columns,
             partition_by=partition_by,
-            cluster_by=[cluster_by] if isinstance(cluster_by, str) else list(cluster_by),
+            cluster_by=cluster_by,
             target_file_size=target_file_size,
             row_group_rows=row_group_rows,
             storage_options=storage_options,

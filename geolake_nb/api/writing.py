@@ -95,27 +95,33 @@ def plan_write(
 ) -> Plan:
     """What `write` would do, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
+    from geolake_nb.planning.packing import Packing
 
     form = _format(format)
     if mode not in _PLANNERS:
         raise GeolakeError(f"mode {mode!r} is not known", remedy=f"use one of: {', '.join(_PLANNERS)}")
     planned = _planner(form, _PLANNERS[mode])
     source = _target(os.fspath(path), storage_options, form)
-    layout: dict[str, Any] = {
-        "columns": columns or {},
-        "cluster_by": _names(cluster_by),
-        "target_file_size": target_file_size,
-        "row_group_rows": row_group_rows,
-    }
+    packing = Packing.of(
+        cluster_by=cluster_by,
+        target_file_size=target_file_size,
+        row_group_rows=row_group_rows,
+        where=source.storage.location,
+    )
     given = _given(rows, columns or {}, source.storage.location)
     if mode == "create":
         change = planned(
-            given, source.storage, partition_by=_names(partition_by), properties=properties or {}, **layout
+            given,
+            source.storage,
+            columns=columns or {},
+            partition_by=_names(partition_by),
+            properties=properties or {},
+            packing=packing,
         )
         return Plan(change, source)
     snapshot = source.snapshot()
     _require_as_is(snapshot, _names(partition_by), properties)
-    return Plan(planned(snapshot, given, **layout), source)
+    return Plan(planned(snapshot, given, columns=columns or {}, packing=packing), source)
 
 
 def plan_convert(
@@ -133,6 +139,7 @@ def plan_convert(
 ) -> Plan:
     """A new table at `target` with the rows of a set of Parquet files."""
     from geolake_nb.api.plan import Plan
+    from geolake_nb.planning.packing import Packing
 
     form = _format(format)
     source = _target(os.fspath(target), storage_options, form)
@@ -141,10 +148,13 @@ def plan_convert(
         source.storage,
         columns=columns or {},
         partition_by=_names(partition_by),
-        cluster_by=_names(cluster_by),
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
-        properties=properties,
+        properties=properties or {},
+        packing=Packing.of(
+            cluster_by=cluster_by,
+            target_file_size=target_file_size,
+            row_group_rows=row_group_rows,
+            where=source.storage.location,
+        ),
     )
     return Plan(change, source)
 

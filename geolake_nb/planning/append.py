@@ -20,18 +20,18 @@ from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.geo_columns import geo_encoding
-from geolake_nb.planning.writing import ROW_GROUP_ROWS, GeoInput, WriteJob, require_writable_types, size_of
+from geolake_nb.planning.writing import GeoInput, WriteJob, require_writable_types
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from geolake_nb.core.types import DataType
     from geolake_nb.formats.delta.details import DeltaDetails
     from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows
 
     GeoType = GeometryType | GeographyType
@@ -46,10 +46,7 @@ def plan_append(
     rows: GivenRows,
     *,
     columns: Mapping[str, GeoType],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
 ) -> Change:
     """The commit that adds rows; `columns` may repeat the types of geo columns, and must not say otherwise."""
     details: DeltaDetails = snapshot.details
@@ -65,9 +62,9 @@ def plan_append(
         target=DeltaTarget.of(snapshot, data_change=True),
         partition_by=partitions,
         geo_input=inputs,
-        ordering=Ordering.of(cluster_by, curve, snapshot.schema, partition_by=partitions),
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(snapshot.schema, partitions),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
     )
     return Change(
         Verb.WRITE,

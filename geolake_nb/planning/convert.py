@@ -11,12 +11,10 @@ from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.snapshot import is_delta
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.creating import NewTable, plan_create, with_indexed_geo
 from geolake_nb.planning.delta_types import delta_columns
 from geolake_nb.planning.geo_columns import geo_sentences, take_geo_columns
 from geolake_nb.planning.row_sources import ParquetFileRows, ParquetRows
-from geolake_nb.planning.writing import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.parquet_files import FileProblem, ParquetDetails
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows
 
     GeoType = GeometryType | GeographyType
@@ -47,11 +46,8 @@ def plan_convert(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    packing: Packing,
+    properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes a Delta table of the rows; geo columns that the files name are taken by themselves.
 
@@ -60,7 +56,7 @@ def plan_convert(
     require_no_table(target)
     require_apart(snapshot.location, target.location)
     require_one_type(snapshot, columns)
-    geo = take_geo_columns(snapshot.schema, columns, properties or {}, where=snapshot.location)
+    geo = take_geo_columns(snapshot.schema, columns, properties, where=snapshot.location)
     schema, told = delta_columns(geo.schema, where=snapshot.location)
     partitions = tuple(partition_by) or snapshot.partition_columns
     held = with_indexed_geo(schema, geo.properties, partitions, geo.paths)
@@ -71,9 +67,7 @@ def plan_convert(
         table,
         rows,
         geo_input=geo.inputs,
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows,
-        ordering=Ordering.of(cluster_by, curve, schema, partition_by=partitions),
+        packing=packing,
         expected_rows=rows.rows,
         reads=Reads(len(rows.files), sum(one.bytes for one in rows.files)),
         says=[
@@ -96,10 +90,7 @@ def plan_new(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
     properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes a Delta table of rows that a user holds."""
@@ -113,9 +104,7 @@ def plan_new(
         table,
         rows,
         geo_input=geo.inputs,
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows,
-        ordering=Ordering.of(cluster_by, curve, schema, partition_by=partition_by),
+        packing=packing,
         reads=Reads(),
         says=[
             "A new Delta table gets the rows.",

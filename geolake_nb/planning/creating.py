@@ -23,13 +23,13 @@ from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
 from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.delta_types import require_delta_names
 from geolake_nb.planning.engines import Answer, engine_facts
-from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob
+from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from geolake_nb.planning.clustering import Ordering
     from geolake_nb.planning.engines import EngineFact
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows, ParquetRows
     from geolake_nb.planning.writing import GeoInput
 
@@ -224,9 +224,7 @@ def plan_create(
     rows: ParquetRows | GivenRows,
     *,
     geo_input: Mapping[str, GeoInput],
-    target_bytes: int,
-    row_group_rows: int | None = None,
-    ordering: Ordering | None = None,
+    packing: Packing,
     expected_rows: int | None = None,
     reads: Reads,
     says: Collection[str],
@@ -245,9 +243,9 @@ def plan_create(
         ),
         partition_by=table.partition_by,
         geo_input=geo_input,
-        ordering=ordering,
-        target_bytes=target_bytes,
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(table.schema, table.partition_by),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
         expected_rows=expected_rows,
     )
     return Change(

@@ -29,6 +29,7 @@ from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.delta_types import geo_type_for_delta
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.geo_columns import geo_encoding, geo_sentences
+from geolake_nb.planning.packing import TARGET_BYTES
 from geolake_nb.planning.rewrite import remove_actions
 from geolake_nb.planning.row_sources import DeltaRows
 from geolake_nb.planning.sql_names import names_in
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_enable"]
 
-_TARGET_BYTES = 128_000_000
 _CONSTRAINT = "delta.constraints."
 _CLUSTERING = "delta.clustering"
 _GENERATION = "delta.generationExpression"
@@ -240,7 +240,7 @@ class _Enable:
             target=DeltaTarget.of(after, data_change=False),
             partition_by=partitions,
             geo_input=self._inputs,
-            target_bytes=_TARGET_BYTES,
+            target_bytes=TARGET_BYTES,
             expected_rows=None if rows.null_count else pc.sum(rows).as_py(),
         )
 

@@ -15,13 +15,12 @@ from geolake_nb.formats.havasu_writing.next_metadata import following_path
 from geolake_nb.formats.iceberg.location import find_metadata
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.convert import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.havasu_columns import fitting_inputs, havasu_sentences, new_columns
 from geolake_nb.planning.havasu_target import HavasuTarget
 from geolake_nb.planning.iceberg_writability import require_writable as require_current
-from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob, size_of
+from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.havasu_columns import HavasuColumns
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows, ParquetRows
 
     GeoType = GeometryType | GeographyType | RasterType
@@ -58,10 +58,7 @@ def plan_new(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
     properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes a Havasu table of rows that a user holds.
@@ -77,9 +74,7 @@ def plan_new(
         target,
         made,
         partition_by=partition_by,
-        ordering=Ordering.of(cluster_by, curve, made.schema, partition_by=partition_by),
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
+        packing=packing,
         properties=properties,
         says=["A new Havasu table gets the rows."],
         parameters={"mode": "create"},
@@ -92,11 +87,8 @@ def plan_convert(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    packing: Packing,
+    properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes a Havasu table of the rows of Parquet files; folders of partitions count."""
     require_no_table(target)
@@ -111,10 +103,8 @@ def plan_convert(
         target,
         made,
         partition_by=partitions,
-        ordering=Ordering.of(cluster_by, curve, made.schema, partition_by=partitions),
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
-        properties=properties or {},
+        packing=packing,
+        properties=properties,
         says=[
             f"A new Havasu table gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
             *partial_folders(snapshot),
@@ -130,10 +120,7 @@ def plan_append(
     rows: GivenRows,
     *,
     columns: Mapping[str, GeoType],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
 ) -> Change:
     """The commit that adds rows; `columns` says in which CRS shapes are that come without an SRID."""
     require_writable(snapshot)
@@ -144,9 +131,9 @@ def plan_append(
         target=HavasuTarget.of(snapshot, partitions),
         partition_by=tuple(partitions),
         geo_input=fitting_inputs(rows.schema, snapshot.schema, columns, where=snapshot.location),
-        ordering=Ordering.of(cluster_by, curve, snapshot.schema, partition_by=tuple(partitions)),
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(snapshot.schema, partitions),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
     )
     return Change(
         Verb.WRITE,
@@ -162,7 +149,7 @@ def plan_append(
     )
 
 
-def plan_overwrite(snapshot: Snapshot, rows: GivenRows, **layout: Any) -> Change:
+def plan_overwrite(snapshot: Snapshot, rows: GivenRows, *, columns: Mapping[str, GeoType], packing: Packing) -> Change:
     """The commit that puts rows in the place of all that are there; the schema and the partitions stay.
 
     The options are those of `plan_append`.
@@ -170,7 +157,7 @@ def plan_overwrite(snapshot: Snapshot, rows: GivenRows, **layout: Any) -> Change
     paths = snapshot.files.table["path"].to_pylist()
     size = sum(snapshot.files.table["bytes"].to_pylist())
     removes = [json.dumps({"remove": {"path": path}}, ensure_ascii=False) for path in paths]
-    append = plan_append(snapshot, rows, **layout)
+    append = plan_append(snapshot, rows, columns=columns, packing=packing)
     return replace(
         append,
         actions=[*append.actions, *removes],
@@ -233,9 +220,7 @@ def _create(
     made: HavasuColumns,
     *,
     partition_by: Sequence[str],
-    ordering: Ordering | None,
-    target_file_size: int | str,
-    row_group_rows: int | None,
+    packing: Packing,
     properties: Mapping[str, str],
     says: Sequence[str],
     parameters: Mapping[str, str],
@@ -251,9 +236,9 @@ def _create(
         target=HavasuTarget(made.schema, partitions, 0, kept),
         partition_by=tuple(partition_by),
         geo_input=made.inputs,
-        ordering=ordering,
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(made.schema, partition_by),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
         expected_rows=expected_rows,
     )
     return Change(

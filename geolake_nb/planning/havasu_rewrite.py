@@ -9,11 +9,10 @@ from geolake_nb.planning.havasu_target import HavasuTarget
 from geolake_nb.planning.snapshot_rewrite import plan_snapshot_rewrite
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
+    from geolake_nb.planning.packing import Packing
 
 __all__ = ["plan_rewrite"]
 
@@ -22,20 +21,14 @@ def plan_rewrite(
     storage: Storage,
     snapshot: Snapshot,
     *,
-    cluster_by: Sequence[str] = (),
-    curve: str = "hilbert",
-    target_file_size: int | str = "128MB",
-    row_group_rows: int | None = None,
+    packing: Packing,
     where: str | None = None,
 ) -> Change:
     """What a rewrite takes away, and the job that writes the same rows again; files stay in their partitions."""
     require_writable(snapshot)
     return plan_snapshot_rewrite(
         snapshot,
-        cluster_by=cluster_by,
-        curve=curve,
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
+        packing=packing,
         where=where,
         target_of=lambda tuples: HavasuTarget.of(snapshot, {}, tuples=tuples),
         first=(base_action(snapshot),),

@@ -11,7 +11,6 @@ from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.append import match_rows, require_same
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.convert import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.geo_columns import geo_sentences, lenient, take_geo_columns
@@ -19,7 +18,7 @@ from geolake_nb.planning.havasu_new import identity_partitions, partition_field,
 from geolake_nb.planning.iceberg_columns import iceberg_columns, with_fresh_ids
 from geolake_nb.planning.iceberg_target import IcebergTarget
 from geolake_nb.planning.iceberg_writability import require_writable
-from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob, require_writable_types, size_of
+from geolake_nb.planning.writing import WriteJob, require_writable_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import GeographyType, GeometryType
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows, ParquetRows
     from geolake_nb.planning.writing import GeoInput
 
@@ -102,10 +102,7 @@ def plan_new(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
     properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes an Iceberg table of rows that a user holds: of version 3 where there are geo columns."""
@@ -117,9 +114,9 @@ def plan_new(
         target=new.target,
         partition_by=new.partition_by,
         geo_input=new.inputs,
-        ordering=Ordering.of(cluster_by, curve, new.schema, partition_by=partition_by),
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(new.schema, partition_by),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
     )
     return _create(new, job, Verb.WRITE, says=["A new Iceberg table gets the rows."], parameters={"mode": "create"})
 
@@ -130,18 +127,15 @@ def plan_convert(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    packing: Packing,
+    properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes an Iceberg table of the rows of Parquet files; folders of partitions count."""
     require_no_table(target)
     require_apart(snapshot.location, target.location)
     require_one_type(snapshot, columns)
     partitions = tuple(partition_by) or snapshot.partition_columns
-    new = _New.of(snapshot.schema, columns, partitions, properties or {}, location=target.location)
+    new = _New.of(snapshot.schema, columns, partitions, properties, location=target.location)
     rows: ParquetRows = parquet_rows(snapshot)
     job = WriteJob(
         rows=rows,
@@ -149,9 +143,9 @@ def plan_convert(
         target=new.target,
         partition_by=partitions,
         geo_input=new.inputs,
-        ordering=Ordering.of(cluster_by, curve, new.schema, partition_by=partitions),
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(new.schema, partitions),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
         expected_rows=rows.rows,
     )
     change = _create(
@@ -172,10 +166,7 @@ def plan_append(
     rows: GivenRows,
     *,
     columns: Mapping[str, GeoType],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
 ) -> Change:
     """The commit that adds rows; `columns` may repeat the types of geo columns, and must not say otherwise."""
     require_writable(snapshot)
@@ -188,9 +179,9 @@ def plan_append(
         target=IcebergTarget.of(snapshot, partitions),
         partition_by=tuple(partitions),
         geo_input=lenient(match_rows(rows.schema, snapshot.schema, where=snapshot.location)),
-        ordering=Ordering.of(cluster_by, curve, snapshot.schema, partition_by=tuple(partitions)),
-        target_bytes=size_of(target_file_size),
-        row_group_rows=row_group_rows or ROW_GROUP_ROWS,
+        ordering=packing.ordering(snapshot.schema, partitions),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
     )
     return Change(
         Verb.WRITE,

@@ -11,11 +11,10 @@ from geolake_nb.planning.snapshot_rewrite import plan_snapshot_rewrite
 from geolake_nb.planning.writing import require_writable_types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
+    from geolake_nb.planning.packing import Packing
 
 __all__ = ["plan_rewrite"]
 
@@ -24,10 +23,7 @@ def plan_rewrite(
     storage: Storage,
     snapshot: Snapshot,
     *,
-    cluster_by: Sequence[str] = (),
-    curve: str = "hilbert",
-    target_file_size: int | str = "128MB",
-    row_group_rows: int | None = None,
+    packing: Packing,
     where: str | None = None,
 ) -> Change:
     """What a rewrite takes away, and the job that writes the same rows again; files stay in their partitions.
@@ -41,10 +37,7 @@ def plan_rewrite(
     more = (ROW_ID, LAST_UPDATED) if snapshot.details.format_version >= 3 else ()
     return plan_snapshot_rewrite(
         snapshot,
-        cluster_by=cluster_by,
-        curve=curve,
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
+        packing=packing,
         where=where,
         target_of=lambda tuples: IcebergTarget.of(snapshot, {}, tuples=tuples),
         more=more,

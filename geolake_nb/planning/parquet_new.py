@@ -13,14 +13,12 @@ from geolake_nb.formats.parquet_journal import read_journal
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.append import match_rows, require_same
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.convert import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.geo_columns import geo_sentences, lenient, take_geo_columns
 from geolake_nb.planning.parquet_sets import require_folder, single_file
 from geolake_nb.planning.parquet_target import ParquetTarget, file_types
-from geolake_nb.planning.rewrite import row_group_size
-from geolake_nb.planning.writing import WriteJob, size_of
+from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import GeographyType, GeometryType
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows, ParquetRows
 
     GeoType = GeometryType | GeographyType
@@ -42,10 +41,7 @@ def plan_new(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
     properties: Mapping[str, str],
 ) -> Change:
     """The files that a set starts with, made of rows that a user holds."""
@@ -56,10 +52,7 @@ def plan_new(
         target,
         columns=columns,
         partition_by=tuple(partition_by),
-        cluster_by=cluster_by,
-        curve=curve,
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
+        packing=packing,
         properties=properties,
         says=["A new folder of Parquet files gets the rows."],
         parameters={"mode": "create", "partitionBy": json.dumps(list(partition_by))},
@@ -72,11 +65,8 @@ def plan_convert(
     *,
     columns: Mapping[str, GeoType],
     partition_by: Sequence[str],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    packing: Packing,
+    properties: Mapping[str, str],
 ) -> Change:
     """Another set with the rows of a Parquet set, in its own folder; the old one stays as it is."""
     require_apart(snapshot.location, target.location)
@@ -90,11 +80,8 @@ def plan_convert(
         target,
         columns=columns,
         partition_by=partitions,
-        cluster_by=cluster_by,
-        curve=curve,
-        target_file_size=target_file_size,
-        row_group_rows=row_group_rows,
-        properties=properties or {},
+        packing=packing,
+        properties=properties,
         says=[
             f"A new folder gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
             *partial_folders(snapshot),
@@ -110,10 +97,7 @@ def plan_append(
     rows: GivenRows,
     *,
     columns: Mapping[str, GeoType],
-    cluster_by: Sequence[str],
-    curve: str = "hilbert",
-    target_file_size: int | str,
-    row_group_rows: int | None = None,
+    packing: Packing,
 ) -> Change:
     """New files for a set that is there; `columns` may repeat the types of geo columns, and must not say otherwise."""
     where = snapshot.location
@@ -133,10 +117,10 @@ def plan_append(
         schema=schema,
         target=ParquetTarget.of(schema, partitions, properties=snapshot.properties),
         partition_by=partitions,
-        target_bytes=size_of(target_file_size),
+        target_bytes=packing.target_bytes,
         geo_input=lenient(match_rows(rows.schema, schema, where=where)),
-        ordering=Ordering.of(cluster_by, curve, schema, partition_by=partitions),
-        row_group_rows=row_group_size(row_group_rows, where=where),
+        ordering=packing.ordering(schema, partitions),
+        row_group_rows=packing.row_group_rows,
     )
     return Change(
         Verb.WRITE,
@@ -160,10 +144,7 @@ def _plan_files(
     *,
     columns: Mapping[str, GeoType],
     partition_by: tuple[str, ...],
-    cluster_by: Sequence[str],
-    curve: str,
-    target_file_size: int | str,
-    row_group_rows: int | None,
+    packing: Packing,
     properties: Mapping[str, str],
     says: Sequence[str],
     parameters: Mapping[str, str],
@@ -181,10 +162,10 @@ def _plan_files(
         schema=schema,
         target=ParquetTarget.of(schema, partition_by, properties=properties),
         partition_by=partition_by,
-        target_bytes=size_of(target_file_size),
+        target_bytes=packing.target_bytes,
         geo_input=lenient(geo.inputs),
-        ordering=Ordering.of(cluster_by, curve, schema, partition_by=partition_by),
-        row_group_rows=row_group_size(row_group_rows, where=where),
+        ordering=packing.ordering(schema, partition_by),
+        row_group_rows=packing.row_group_rows,
         expected_rows=expected_rows,
     )
     return Change(

@@ -12,19 +12,16 @@ from geolake_nb.formats.covering import CoveringColumn
 from geolake_nb.formats.footer_change import FileState
 from geolake_nb.formats.parquet_replace import action
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.convert import parquet_rows, partial_folders, require_one_type
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.explanation_text import bytes_text
 from geolake_nb.planning.geo_columns import lenient, take_geo_columns
 from geolake_nb.planning.parquet_sets import pending_change, require_folder, single_file
 from geolake_nb.planning.parquet_target import ParquetTarget, file_types
-from geolake_nb.planning.rewrite import ill_sized, in_partitions, rewrite_sentences, row_group_size, why_nothing
-from geolake_nb.planning.writing import WriteJob, size_of
+from geolake_nb.planning.rewrite import ill_sized, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.parquet_files import ParquetDetails
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import ParquetRows
 
 __all__ = ["plan_rewrite"]
@@ -47,17 +45,15 @@ def plan_rewrite(
     storage: Storage,
     snapshot: Snapshot,
     *,
-    cluster_by: Sequence[str] = (),
-    curve: str = "hilbert",
-    target_file_size: int | str = "128MB",
-    row_group_rows: int | None = None,
+    packing: Packing,
     where: str | None = None,
     covering: bool = False,
 ) -> Change:
     """What a rewrite takes away, and the job that writes the same rows again; the folders of partitions stay.
 
-    Without `cluster_by` only files are written again that are much smaller or larger than the target. `where` chooses
-    partitions. With `covering` the new files have a column with the box of each row. A single file stays one.
+    Without columns to cluster by, only files are written again that are much smaller or larger than the target.
+    `where` chooses partitions. With `covering` the new files have a column with the box of each row. A single file
+    stays one.
     """
     pending = pending_change(storage, snapshot, Verb.REWRITE)
     if pending is not None:
@@ -66,26 +62,20 @@ def plan_rewrite(
     require_folder(snapshot, "a rewrite")
     _require_same_folders(snapshot)
     require_one_type(snapshot, {})
-    group_rows = row_group_size(row_group_rows, where=location)
     name = single_file(snapshot)
-    target = _UNBOUNDED if name is not None else size_of(target_file_size)
+    if name is not None:
+        packing = replace(packing, target_bytes=_UNBOUNDED)
     properties = {key: text for key, text in snapshot.properties.items() if not key.startswith(_SCHEMAS)}
     geo = take_geo_columns(snapshot.schema, {}, {}, where=location)
     schema, told = file_types(geo.schema, where=location)
     partitions = snapshot.partition_columns
-    ordering = Ordering.of(cluster_by, curve, schema, partition_by=partitions)
+    ordering = packing.ordering(schema, partitions)
     coverings = _coverings(snapshot, schema) if covering else ()
     chosen = in_partitions(snapshot, where)
     if ordering is None and not coverings and name is None:
-        chosen = ill_sized(snapshot, chosen, target)
-    parameters = {
-        "clusterBy": json.dumps([] if ordering is None else list(ordering.columns)),
-        "curve": json.dumps(None if ordering is None else ordering.curve.value),
-        "targetFileSize": str(target),
-        "rowGroupRows": str(group_rows),
-        "predicate": json.dumps(where),
-        "covering": json.dumps([one.name for one in coverings]),
-    }
+        chosen = ill_sized(snapshot, chosen, packing.target_bytes)
+    covered = json.dumps([one.name for one in coverings])
+    parameters = packing.parameters(ordering, where) | {"covering": covered}
     if not len(chosen):
         says = (why_nothing(snapshot, where),)
         return Change(Verb.REWRITE, snapshot.format, location, None, says=says, parameters=parameters)
@@ -97,10 +87,10 @@ def plan_rewrite(
             schema, partitions, before=_shared_geo(snapshot), coverings=coverings, properties=properties, name=name
         ),
         partition_by=partitions,
-        target_bytes=target,
+        target_bytes=packing.target_bytes,
         geo_input=lenient(geo.inputs),
         ordering=ordering,
-        row_group_rows=group_rows,
+        row_group_rows=packing.row_group_rows,
         expected_rows=rows.rows,
     )
     size = sum(one.bytes for one in rows.files)

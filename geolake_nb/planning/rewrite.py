@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from typing import TYPE_CHECKING
@@ -12,13 +11,12 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.predicate_binding import bind
 from geolake_nb.core.predicate_sql import parse_predicate
-from geolake_nb.errors import PredicateError, RefusedError
+from geolake_nb.errors import PredicateError
 from geolake_nb.formats.data_files import data_keys
 from geolake_nb.formats.delta.raw_adds import raw_adds
 from geolake_nb.formats.delta.remove_action import remove_action
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.delta_target import DeltaTarget
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.explanation_text import bytes_text
@@ -26,15 +24,14 @@ from geolake_nb.planning.file_pruning import judge, leaves
 from geolake_nb.planning.file_statistics import known_files
 from geolake_nb.planning.row_sources import DeltaRows
 from geolake_nb.planning.sampling import partition_codes
-from geolake_nb.planning.writing import ROW_GROUP_ROWS, WriteJob, require_writable_types, size_of
+from geolake_nb.planning.writing import WriteJob, require_writable_types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.packing import Packing
 
 __all__ = [
     "ill_sized",
@@ -43,46 +40,34 @@ __all__ = [
     "plan_rewrite",
     "remove_actions",
     "rewrite_sentences",
-    "row_group_size",
     "why_nothing",
 ]
 
 # A file within these shares of the target is left alone when nothing is put in order.
 _SMALL, _LARGE = 0.75, 1.8
 _DELETED = 0.05
-_MOST_GROUP_ROWS = 1 << 20
 
 
 def plan_rewrite(
     storage: Storage,
     snapshot: Snapshot,
     *,
-    cluster_by: Sequence[str] = (),
-    curve: str = "hilbert",
-    target_file_size: int | str = "128MB",
-    row_group_rows: int | None = None,
+    packing: Packing,
     where: str | None = None,
 ) -> Change:
     """What a rewrite takes away, and the job that writes the same rows again; partitions stay as they are.
 
-    Without `cluster_by` only files are written again that are much smaller or larger than the target, or of which
-    many rows are deleted. `where` chooses partitions.
+    Without columns to cluster by, only files are written again that are much smaller or larger than the target, or of
+    which many rows are deleted. `where` chooses partitions.
     """
     location, details = snapshot.location, snapshot.details
     require_writable(snapshot.protocol, details.metadata, doing=Doing.REWRITE, where=location)
     require_writable_types(snapshot.schema, where=location)
-    target, group_rows = size_of(target_file_size), row_group_size(row_group_rows, where=location)
-    ordering = Ordering.of(cluster_by, curve, snapshot.schema, partition_by=snapshot.partition_columns)
+    ordering = packing.ordering(snapshot.schema, snapshot.partition_columns)
     chosen = in_partitions(snapshot, where)
     if ordering is None:
-        chosen = ill_sized(snapshot, chosen, target)
-    parameters = {
-        "clusterBy": json.dumps([] if ordering is None else list(ordering.columns)),
-        "curve": json.dumps(None if ordering is None else ordering.curve.value),
-        "targetFileSize": str(target),
-        "rowGroupRows": str(group_rows),
-        "predicate": json.dumps(where),
-    }
+        chosen = ill_sized(snapshot, chosen, packing.target_bytes)
+    parameters = packing.parameters(ordering, where)
     if not len(chosen):
         return Change(
             Verb.REWRITE, snapshot.format, location, snapshot.version, says=(why_nothing(snapshot, where),),
@@ -94,9 +79,9 @@ def plan_rewrite(
         schema=snapshot.schema,
         target=DeltaTarget.of(snapshot, data_change=False),
         partition_by=snapshot.partition_columns,
-        target_bytes=target,
+        target_bytes=packing.target_bytes,
         ordering=ordering,
-        row_group_rows=group_rows,
+        row_group_rows=packing.row_group_rows,
         expected_rows=_stated_rows(snapshot, chosen),
     )
     size = int(snapshot.files.table["bytes"].to_numpy()[chosen].sum())
@@ -178,14 +163,6 @@ def ill_sized(
     joined = np.bincount(codes[small | wanted], minlength=codes.max(initial=0) + 1)
     kept: NDArray[np.int64] = chosen[wanted | (small & (joined[codes] > 1))]
     return kept
-
-
-def row_group_size(rows: int | None, *, where: str) -> int:
-    """The rows of a row group, as asked for or as usual; a number that no writer takes is refused."""
-    wanted = rows or ROW_GROUP_ROWS
-    if not 1 <= wanted <= _MOST_GROUP_ROWS:
-        raise RefusedError(f"a row group has 1 to {_MOST_GROUP_ROWS:,} rows, not {wanted:,}", where=where)
-    return wanted
 
 
 def why_nothing(snapshot: Snapshot, where: str | None) -> str:

@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from geolake_nb.core.types import StructType
 from geolake_nb.formats.iceberg.live_rows import PARTITION
 from geolake_nb.planning.change import Change, Reads, Verb
-from geolake_nb.planning.clustering import Ordering
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.partition_groups import partition_groups
-from geolake_nb.planning.rewrite import ill_sized, in_partitions, rewrite_sentences, row_group_size, why_nothing
+from geolake_nb.planning.rewrite import ill_sized, in_partitions, rewrite_sentences, why_nothing
 from geolake_nb.planning.row_sources import IcebergRows
-from geolake_nb.planning.writing import WriteJob, size_of
+from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import Field
     from geolake_nb.formats.iceberg.details import IcebergDetails
     from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.partition_groups import PartitionTuple
     from geolake_nb.planning.writing import Target
 
@@ -36,10 +36,7 @@ __all__ = ["plan_snapshot_rewrite"]
 def plan_snapshot_rewrite(
     snapshot: Snapshot,
     *,
-    cluster_by: Sequence[str],
-    curve: str,
-    target_file_size: int | str,
-    row_group_rows: int | None,
+    packing: Packing,
     where: str | None,
     target_of: Callable[[tuple[PartitionTuple, ...]], Target],
     first: Sequence[str] = (),
@@ -51,20 +48,13 @@ def plan_snapshot_rewrite(
     the target for files of these partitions, `first` are actions that come before, `more` columns that rows keep.
     """
     location = snapshot.location
-    target, group_rows = size_of(target_file_size), row_group_size(row_group_rows, where=location)
-    ordering = Ordering.of(cluster_by, curve, snapshot.schema, partition_by=snapshot.partition_columns)
+    ordering = packing.ordering(snapshot.schema, snapshot.partition_columns)
     chosen = in_partitions(snapshot, where)
     groups, codes = partition_groups(snapshot, chosen)
     if ordering is None:
-        chosen = ill_sized(snapshot, chosen, target, codes=codes)
+        chosen = ill_sized(snapshot, chosen, packing.target_bytes, codes=codes)
         groups, codes = partition_groups(snapshot, chosen)
-    parameters = {
-        "clusterBy": json.dumps([] if ordering is None else list(ordering.columns)),
-        "curve": json.dumps(None if ordering is None else ordering.curve.value),
-        "targetFileSize": str(target),
-        "rowGroupRows": str(group_rows),
-        "predicate": json.dumps(where),
-    }
+    parameters = packing.parameters(ordering, where)
     nothing = Change(Verb.REWRITE, snapshot.format, location, snapshot.version, parameters=parameters)
     if not len(chosen):
         return replace(nothing, says=(why_nothing(snapshot, where),))
@@ -80,9 +70,9 @@ def plan_snapshot_rewrite(
         schema=replace(snapshot.schema, root=StructType(fields)),
         target=target_of(groups),
         partition_by=(PARTITION.name,) if apart else (),
-        target_bytes=target,
+        target_bytes=packing.target_bytes,
         ordering=ordering,
-        row_group_rows=group_rows,
+        row_group_rows=packing.row_group_rows,
         expected_rows=_live_rows(snapshot, chosen),
     )
     table = snapshot.files.table

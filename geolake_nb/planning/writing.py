@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from geolake_nb.core.schema import Schema, join_path, type_name
 from geolake_nb.core.types import PrimitiveType, RasterType
-from geolake_nb.errors import RefusedError, SchemaError
+from geolake_nb.errors import SchemaError
+from geolake_nb.planning.packing import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,23 +19,8 @@ if TYPE_CHECKING:
     from geolake_nb.planning.row_sources import DeltaRows, GivenRows, IcebergRows, ParquetRows
     from geolake_nb.planning.sampling import Partition
 
-__all__ = ["ROW_GROUP_ROWS", "GeoInput", "Target", "WriteJob", "require_writable_types", "size_of"]
+__all__ = ["GeoInput", "Target", "WriteJob", "require_writable_types"]
 
-ROW_GROUP_ROWS = 65_536
-"""The rows of a row group where nobody says otherwise."""
-
-_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB|TB|KIB|MIB|GIB|TIB)?\s*", re.IGNORECASE)
-_UNITS = {
-    "B": 1,
-    "KB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KIB": 2**10,
-    "MIB": 2**20,
-    "GIB": 2**30,
-    "TIB": 2**40,
-}
 _NOT_WRITTEN = ("interval", "unknown", "variant")
 
 
@@ -124,21 +109,3 @@ def require_writable_types(schema: Schema, *, where: str | None = None) -> None:
         if plain or isinstance(one.type, RasterType):
             what = f"the column {join_path(parts)!r} is of type {type_name(one.type)}, which cannot be written"
             raise SchemaError(what, where=where)
-
-
-def size_of(size: int | str) -> int:
-    """A size in bytes, from a number or a text such as `128MB`.
-
-    >>> size_of("128MB"), size_of("1 MiB"), size_of(7)
-    (128000000, 1048576, 7)
-    >>> size_of("big")
-    Traceback (most recent call last):
-    geolake_nb.errors.RefusedError: 'big' is no file size; write one such as 128MB
-    """
-    match = _SIZE.fullmatch(size) if isinstance(size, str) else None
-    count = size if isinstance(size, int) else 0
-    if match:
-        count = int(float(match[1]) * _UNITS[(match[2] or "B").upper()])
-    if count < 1:
-        raise RefusedError(f"{size!r} is no file size", remedy="write one such as 128MB")
-    return count

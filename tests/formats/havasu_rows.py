@@ -21,6 +21,7 @@ from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.formats.parquet_writer import ParquetWriter
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.havasu_new import base_action, plan_append, plan_new, plan_overwrite
+from geolake_nb.planning.packing import Packing
 from geolake_nb.planning.writing import WriteJob
 from geolake_nb.spark.applying import Place
 from geolake_nb.spark.havasu_commit import commit_change
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from geolake_nb.spark.applying import Applied
 
 EWKB = {"geom": gl.geometry(encoding="ewkb")}
-LAYOUT: dict[str, Any] = {"cluster_by": (), "target_file_size": "128MB"}
 
 
 def points(count: int, *, first: int = 0, encoding: str = "ewkb") -> pa.Table:
@@ -63,7 +63,7 @@ def written(storage: Storage, change: Change, rows: Sequence[pa.Table]) -> Chang
 def planned_table(storage: Storage, *rows: pa.Table, **options: Any) -> Change:
     """The change that makes a table, with its files; it is not committed."""
     version = options.pop("version", 2)
-    planned: dict[str, Any] = {"columns": {}, "partition_by": (), **LAYOUT, **options}
+    planned: dict[str, Any] = {"columns": {}, "partition_by": (), "packing": Packing(), **options}
     planned["properties"] = {"format-version": str(version), **planned.get("properties", {})}
     return written(storage, plan_new(_given_arrow(rows[0], "rows"), storage, **planned), rows)
 
@@ -83,7 +83,7 @@ def append(folder: Path | str, *rows: pa.Table, transaction: str | None = None, 
 def planned_append(storage: Storage, *rows: pa.Table, overwrite: bool = False) -> Change:
     """The change that adds rows, with its files; it is not committed."""
     planner = plan_overwrite if overwrite else plan_append
-    change = planner(open_iceberg(storage), _given_arrow(rows[0], "rows"), columns={}, **LAYOUT)
+    change = planner(open_iceberg(storage), _given_arrow(rows[0], "rows"), columns={}, packing=Packing())
     return written(storage, change, rows)
 
 

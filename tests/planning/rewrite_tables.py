@@ -60,6 +60,8 @@ class PointTable(LogMaker):
         return self
 
     def plan(self, **options: Any) -> Change:
+        from geolake_nb.planning.packing import Packing
         from geolake_nb.planning.rewrite import plan_rewrite
 
-        return plan_rewrite(self.storage, self.open(), **options)
+        where = options.pop("where", None)
+        return plan_rewrite(self.storage, self.open(), packing=Packing.of(**options), where=where)

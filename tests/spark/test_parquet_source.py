@@ -14,13 +14,14 @@ import geolake_nb as gl
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.convert import plan_convert
+from geolake_nb.planning.packing import Packing
 from geolake_nb.spark.parquet_source import Part, _read, sample_parquet, size_parquet
 
 MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)
 
 
 def job(source, target, **options):
-    asked = {"columns": {}, "partition_by": [], "cluster_by": [], "target_file_size": "1MB"} | options
+    asked = {"columns": {}, "partition_by": [], "properties": {}, "packing": Packing(target_bytes=1_000_000)} | options
     return plan_convert(gl.open(str(source)).snapshot, Storage.at(str(target)), **asked).job
 
 
