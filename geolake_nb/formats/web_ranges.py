@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from geolake_nb.errors import MissingFileError, StorageError
 from geolake_nb.formats.storage_place import Place
+from geolake_nb.formats.storage_ranges import RangeFile
 
 __all__ = ["WebFolder"]
 
@@ -30,7 +30,8 @@ class WebFolder:
 
     def open(self, key: str) -> io.BufferedReader:
         """The file, of which only the parts are fetched that are asked for."""
-        return io.BufferedReader(_WebFile(self, key), 1 << 16)
+        size = self.read_range(key, 0, 1)[1]
+        return io.BufferedReader(RangeFile(size, lambda start, length: self.read_range(key, start, length)[0]), 1 << 16)
 
     def read_range(self, key: str, start: int, length: int) -> tuple[bytes, int]:
         """Part of the file, and the size of the whole."""
@@ -57,33 +58,3 @@ class WebFolder:
                 raise StorageError(f"it cannot be read: the server answers {said}", where=where)
         except requests.RequestException as problem:
             raise StorageError(f"the server does not answer ({type(problem).__name__})", where=where) from None
-
-
-class _WebFile(io.RawIOBase):
-    def __init__(self, folder: WebFolder, key: str) -> None:
-        self._folder = folder
-        self._key = key
-        self._size = folder.read_range(key, 0, 1)[1]
-        self._place = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        wanted = min(len(view), self._size - self._place)
-        data = self._folder.read_range(self._key, self._place, wanted)[0] if wanted > 0 else b""
-        view[: len(data)] = data
-        self._place += len(data)
-        return len(data)

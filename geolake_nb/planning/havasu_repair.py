@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.core.bound_codec import to_havasu_wkb
 from geolake_nb.planning.havasu_new import base_action, require_writable
-from geolake_nb.planning.iceberg_repair import bounded_columns, mended
+from geolake_nb.planning.iceberg_repair import mended
 from geolake_nb.planning.repair import ScanJob
+from geolake_nb.planning.repair_columns import bounded_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

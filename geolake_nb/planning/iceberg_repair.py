@@ -12,17 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.bound_codec import to_iceberg_bytes
-from geolake_nb.core.schema import join_path, type_name
-from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, RasterType
-from geolake_nb.errors import BoundError, SchemaError
+from geolake_nb.core.types import GeographyType
+from geolake_nb.errors import BoundError
 from geolake_nb.formats.data_files import data_keys
-from geolake_nb.formats.iceberg.single_values import MetricsMode
-from geolake_nb.formats.value_scan import ScanColumn
 from geolake_nb.planning.bound_faults import StoredBounds
 from geolake_nb.planning.change import Change, Verb
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.iceberg_writability import require_writable
 from geolake_nb.planning.repair import ScanFile, ScanJob
+from geolake_nb.planning.repair_columns import bounded_columns
 from geolake_nb.planning.repair_evidence import RepairEvidence, after_scan
 
 if TYPE_CHECKING:
@@ -32,15 +30,15 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.box import Box
     from geolake_nb.core.statistics import ColumnStats
-    from geolake_nb.core.types import Field
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
+    from geolake_nb.formats.value_scan import ScanColumn
     from geolake_nb.planning.restating import NewStats
 
     Progress = Callable[[int, int], None]
 
 
-__all__ = ["bounded_columns", "mended", "plan_repair"]
+__all__ = ["mended", "plan_repair"]
 
 
 class Encode(Protocol):
@@ -183,40 +181,3 @@ def _restated(path: str, columns: Sequence[ScanColumn], new: Mapping[int, NewSta
 
 def _wraps(column: ScanColumn) -> bool:
     return isinstance(column.type, GeographyType)
-
-
-def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> tuple[tuple[ScanColumn, ...], tuple[str, ...]]:
-    """The geo columns of these names, or all, whose bounds can be mended; and a sentence about each other one."""
-    wanted = None if names is None else [_named(snapshot, name) for name in names]
-    columns: list[ScanColumn] = []
-    says: list[str] = []
-    repeated: set[tuple[str, ...]] = set()
-    for parts, field in snapshot.schema.walk_parts():
-        if parts[:-1] in repeated or isinstance(field.type, ListType | MapType):
-            repeated.add(parts)
-        if not isinstance(field.type, GeometryType | GeographyType | RasterType):
-            continue
-        if wanted is not None and not any(field is one for one in wanted):
-            continue
-        path = join_path(parts)
-        if parts in repeated:
-            says.append(f"{path} is inside a list or a map, of which Iceberg keeps no bounds.")
-        elif not MetricsMode.of(snapshot.properties, ".".join(parts)).bounds:
-            says.append(f"{path} has no bounds by the table's own property write.metadata.metrics.")
-        else:
-            is_raster = isinstance(field.type, RasterType)
-            type_ = GeographyType() if isinstance(field.type, RasterType) else field.type
-            columns.append(ScanColumn(path, parts, field.id, type_, is_raster))
-    return tuple(columns), tuple(says)
-
-
-def _named(snapshot: Snapshot, name: str) -> Field:
-    field = snapshot.schema.find(name)
-    if not isinstance(field.type, GeometryType | GeographyType | RasterType):
-        geo = [path for path, _ in snapshot.schema.geo_columns()]
-        raise SchemaError(
-            f"the column {name!r} is of type {type_name(field.type)} and has no box",
-            where=snapshot.location,
-            remedy=f"use one of: {', '.join(sorted(geo))}" if geo else "the table has no geo column",
-        )
-    return field

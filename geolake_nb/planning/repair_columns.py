@@ -1,38 +1,34 @@
-"""Which geo columns a Delta table keeps statistics of, and why it keeps none of the others."""
+"""Which geo columns of a table have bounds that can be mended, and why the others have none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from geolake_nb.core.schema import join_path, type_name
-from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType
+from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, RasterType
 from geolake_nb.errors import SchemaError
+from geolake_nb.formats.iceberg.single_values import MetricsMode
 from geolake_nb.formats.value_scan import ScanColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from geolake_nb.core.types import Field
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["repair_columns"]
+__all__ = ["bounded_columns", "repair_columns"]
+
+_SHAPES = (GeometryType, GeographyType)
+_Chosen = tuple[tuple[ScanColumn, ...], tuple[str, ...]]
 
 
-def repair_columns(snapshot: Snapshot, names: Sequence[str] | None) -> tuple[tuple[ScanColumn, ...], tuple[str, ...]]:
-    """The columns of these names, or all, whose bounds can be mended; and a sentence about each other geo column."""
-    wanted = None if names is None else [_named(snapshot, name) for name in names]
+def repair_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
+    """The columns of these names, or all, of which a Delta table keeps statistics; a sentence about each other one."""
     columns: list[ScanColumn] = []
     says: list[str] = []
-    repeated: set[tuple[str, ...]] = set()
-    for parts, field in snapshot.schema.walk_parts():
-        if parts[:-1] in repeated or isinstance(field.type, ListType | MapType):
-            repeated.add(parts)
-        if not isinstance(field.type, GeometryType | GeographyType):
-            continue
-        if wanted is not None and not any(field is one for one in wanted):
-            continue
-        path = join_path(parts)
-        if parts in repeated:
+    for column in _geo_columns(snapshot, names, _SHAPES):
+        parts, path = column.parts, join_path(column.parts)
+        if column.repeated:
             says.append(f"{path} is inside a list or a map, of which Delta keeps no statistics.")
         elif parts not in snapshot.details.indexed:
             says.append(
@@ -41,19 +37,60 @@ def repair_columns(snapshot: Snapshot, names: Sequence[str] | None) -> tuple[tup
             )
         else:
             physical = snapshot.details.column_mapping.physical(snapshot.schema, parts)
-            columns.append(ScanColumn(path, physical, field.id, field.type))
+            columns.append(ScanColumn(path, physical, column.id, column.box_type))
     return tuple(columns), tuple(says)
 
 
-def _named(snapshot: Snapshot, name: str) -> Field:
+def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
+    """The columns of these names, or all, that have bounds in Iceberg's manifests; a sentence about each other one."""
+    columns: list[ScanColumn] = []
+    says: list[str] = []
+    for column in _geo_columns(snapshot, names, (*_SHAPES, RasterType)):
+        parts, path = column.parts, join_path(column.parts)
+        if column.repeated:
+            says.append(f"{path} is inside a list or a map, of which Iceberg keeps no bounds.")
+        elif not MetricsMode.of(snapshot.properties, ".".join(parts)).bounds:
+            says.append(f"{path} has no bounds by the table's own property write.metadata.metrics.")
+        else:
+            is_raster = isinstance(column.type, RasterType)
+            columns.append(ScanColumn(path, parts, column.id, column.box_type, is_raster))
+    return tuple(columns), tuple(says)
+
+
+class _GeoColumn(NamedTuple):
+    parts: tuple[str, ...]
+    id: int | None
+    type: GeometryType | GeographyType | RasterType
+    repeated: bool
+    """Whether it is inside a list or a map."""
+
+    @property
+    def box_type(self) -> GeometryType | GeographyType:
+        """As what its boxes are taken: those of rasters lie on the Earth."""
+        return GeographyType() if isinstance(self.type, RasterType) else self.type
+
+
+def _geo_columns(snapshot: Snapshot, names: Sequence[str] | None, kinds: tuple[type, ...]) -> Iterator[_GeoColumn]:
+    """The columns of these types and names."""
+    wanted = None if names is None else [_named(snapshot, name, kinds) for name in names]
+    repeated: set[tuple[str, ...]] = set()
+    for parts, field in snapshot.schema.walk_parts():
+        if parts[:-1] in repeated or isinstance(field.type, ListType | MapType):
+            repeated.add(parts)
+        type_ = field.type
+        if not isinstance(type_, GeometryType | GeographyType | RasterType) or not isinstance(type_, kinds):
+            continue
+        if wanted is None or any(field is one for one in wanted):
+            yield _GeoColumn(parts, field.id, type_, parts in repeated)
+
+
+def _named(snapshot: Snapshot, name: str, kinds: tuple[type, ...]) -> Field:
     field = snapshot.schema.find(name)
-    if not isinstance(field.type, GeometryType | GeographyType):
-        geo = [
-            path for path, one in snapshot.schema.geo_columns() if isinstance(one.type, GeometryType | GeographyType)
-        ]
+    if not isinstance(field.type, kinds):
+        geo = sorted(path for path, one in snapshot.schema.geo_columns() if isinstance(one.type, kinds))
         raise SchemaError(
             f"the column {name!r} is of type {type_name(field.type)} and has no box",
             where=snapshot.location,
-            remedy=f"use one of: {', '.join(sorted(geo))}" if geo else "the table has no geo column",
+            remedy=f"use one of: {', '.join(geo)}" if geo else "the table has no geo column",
         )
     return field

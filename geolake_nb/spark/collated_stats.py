@@ -13,6 +13,7 @@ from geolake_nb.formats.delta.raw_adds import raw_adds
 from geolake_nb.planning.collate import finish_collations, hints_action, with_versions
 from geolake_nb.planning.collated_adds import StatsEdit, collated_add, lacks
 from geolake_nb.spark.collation_check import check_schema, known_collations, spark_collations
+from geolake_nb.spark.cores import cores
 from geolake_nb.spark.progress import run_with_progress
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def collated_ranges(context: JobContext, paths: Sequence[str], columns: Sequence
 
 def _strings(context: JobContext, paths: Sequence[str], columns: Sequence[CollatedString]) -> DataFrame:
     """Each string of each file once or a few times: `file`, its place among the paths, and a column for each column."""
-    tasks = min(len(paths), _TASKS_A_CORE * _cores(context))
+    tasks = min(len(paths), _TASKS_A_CORE * cores(context.spark))
     blobs = [
         pickle.dumps([(place, decoded_path(paths[place])) for place in range(task, len(paths), tasks)])
         for task in range(tasks)
@@ -151,10 +152,3 @@ def _ranges(strings: DataFrame, columns: Sequence[CollatedString]) -> DataFrame:
             plain = F.collate(side, "UTF8_BINARY")
             sides.append(F.when(F.is_valid_utf8(plain), plain).alias(f"{name}{place}"))
     return strings.groupBy("file").agg(*sides)
-
-
-def _cores(context: JobContext) -> int:
-    try:
-        return int(context.spark.sparkContext.defaultParallelism)
-    except Exception:  # noqa: BLE001 - a Spark Connect session has no context
-        return 8

@@ -17,6 +17,7 @@ from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.formats.file_columns import FileColumns
 from geolake_nb.formats.storage_ranges import open_ranges
 from geolake_nb.planning.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
+from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_fitting import RowFitter, spark_schema
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def parquet_frame(
     spark: SparkSession, rows: ParquetRows, schema: Schema, inputs: Mapping[str, GeoInput], bad: BadRows
 ) -> DataFrame:
     """The rows with the columns of the schema, shapes as ISO WKB."""
-    tasks = parts_of(rows, _TASKS_A_CORE * _cores(spark))
+    tasks = parts_of(rows, _TASKS_A_CORE * cores(spark))
     storage = rows.storage
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -210,8 +211,3 @@ def _native(file: pq.ParquetFile, inputs: Mapping[str, GeoInput]) -> dict[str, G
         return {}
     known = from_geo_metadata(geo).columns
     return {path: known[split_path(path)[0]].encoding for path in wanted if split_path(path)[0] in known}
-
-
-def _cores(spark: SparkSession) -> int:
-    remote = type(spark).__module__.startswith("pyspark.sql.connect")
-    return 8 if remote else int(spark.sparkContext.defaultParallelism)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from geolake_nb.core.statistics import merge
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.planning.repair import finish_repair
+from geolake_nb.spark.cores import cores
 from geolake_nb.spark.progress import cause, run_with_progress
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Unit(NamedTuple):
 def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
     """Read the values and complete the change with the bounds that they have."""
     spark = context.spark
-    bundles = bundled(job, tasks=_TASKS_A_CORE * _cores(spark))
+    bundles = bundled(job, tasks=_TASKS_A_CORE * cores(spark))
     blobs = [pickle.dumps(bundle) for bundle in bundles]
     scan = _scanner(context.storage, job.columns, blobs)
     rows = spark.range(0, len(blobs), 1, len(blobs)).mapInArrow(scan, _SCHEMA)
@@ -136,10 +137,3 @@ def _merged(job: ScanJob, table: pa.Table) -> dict[int, list[ColumnStats]]:
             for place, one in enumerate(scanned)
         ]
     return found
-
-
-def _cores(spark: object) -> int:
-    try:
-        return int(spark.sparkContext.defaultParallelism)  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - a Spark Connect session has no context
-        return 8

@@ -10,16 +10,20 @@ import struct
 import sys
 import tempfile
 import threading
-from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import geolake_nb as gl
-from geolake_nb.errors import ConflictError
+from geolake_nb.api.writing import plan_write
+from geolake_nb.errors import GeolakeError
 from tests.iceberg_rest import serve_rest
 from tests.iceberg_spark import IcebergSpark
 from tests.spark_session import delta_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROUNDS = 12
 
@@ -53,36 +57,58 @@ def _race(theirs: IcebergSpark, spark: object, rounds: int) -> int:
         " 'commit.manifest.min-count-to-merge'='3', 'commit.retry.num-retries'='50')"
     )
     gl.open(table).plan_repair()  # what is imported on the way is imported once, before there are threads
-    import_module("geolake_nb.api.writing")
-    conflicts: dict[str, int] = {}
+    lost: dict[str, int] = {}
     written: list[int] = []
     failed: list[str] = []
 
     def append(start: int) -> None:
         for number in range(start, start + rounds):
             rows = pa.table({"id": [number], "g": [point(number, 0)]})
-            attempt("append", lambda rows=rows: gl.write(rows, table, format="iceberg", mode="append", spark=spark))
+            # The same plan until it has landed: it never does so twice.
+            plan = persistent("append", lambda rows=rows: plan_write(rows, table, format="iceberg", mode="append"))
+            persistent("append", lambda plan=plan: plan.apply(spark=spark))
             written.append(number)
 
     def mend(_: int) -> None:
         count = 0
         while len(written) < 3 * rounds and not failed:
-            attempt("repair", lambda: gl.open(table).plan_repair(verify=True).apply(spark=spark), again=False)
+            attempt("repair", lambda: gl.open(table).plan_repair(verify=True).apply(spark=spark))
             if count % 3 == 2:
-                attempt("rewrite", lambda: gl.open(table).plan_rewrite(cluster_by="g").apply(spark=spark), again=False)
+                attempt("rewrite", lambda: gl.open(table).plan_rewrite(cluster_by="g").apply(spark=spark))
             count += 1
 
-    def attempt(verb: str, work: object, *, again: bool = True) -> None:
+    def attempt(verb: str, work: Callable[[], Any]) -> Any:
+        """What the work gives, `None` where it lost; the database of the server is busy now and then."""
+        try:
+            return work()
+        except GeolakeError as problem:
+            name = f"{verb} {type(problem).__name__}"
+            lost[name] = lost.get(name, 0) + 1
+            return None
+
+    def persistent(verb: str, work: Callable[[], Any]) -> Any:
+        for _ in range(100):
+            found = attempt(verb, work)
+            if found is not None:
+                return found
+        raise RuntimeError(f"{verb} never landed: {lost}")
+
+    def insert(number: int) -> None:
+        shape = f"st_setsrid(st_geomfromwkb(X'{point(number, 1).hex()}'), 4326)"
+        while not theirs_has(number):
+            try:
+                theirs.sql(f"INSERT INTO {table} VALUES ({number}, {shape})")
+            except AssertionError:
+                lost["insert of Spark"] = lost.get("insert of Spark", 0) + 1
+
+    def theirs_has(number: int) -> bool:
         while True:
             try:
-                work()
-                return
-            except ConflictError:
-                conflicts[verb] = conflicts.get(verb, 0) + 1
-                if not again:
-                    return
+                return bool(theirs.sql(f"SELECT id FROM {table} WHERE id = {number}"))
+            except AssertionError:
+                continue
 
-    def guarded(work: object, start: int) -> None:
+    def guarded(work: Callable[[int], None], start: int) -> None:
         try:
             work(start)
         except Exception as problem:  # noqa: BLE001 - told at the end
@@ -92,8 +118,7 @@ def _race(theirs: IcebergSpark, spark: object, rounds: int) -> int:
     for one in threads:
         one.start()
     for number in range(rounds):
-        shape = f"st_setsrid(st_geomfromwkb(X'{point(number, 1).hex()}'), 4326)"
-        theirs.sql(f"INSERT INTO {table} VALUES ({number}, {shape})")
+        insert(number)
         written.append(number)
     for one in threads:
         one.join()
@@ -102,9 +127,7 @@ def _race(theirs: IcebergSpark, spark: object, rounds: int) -> int:
     bare = gl.open(table).files.table["g.xmin"].null_count
     verbs = [one["v"] for one in theirs.sql(f"SELECT summary['geolake.verb'] AS v FROM {table}.snapshots")]
     snapshots = {str(verb): verbs.count(verb) for verb in set(verbs)}
-    print(
-        f"{len(found)} rows of {len(written)}, snapshots {snapshots}, conflicts {conflicts}, {bare} files without box"
-    )
+    print(f"{len(found)} rows of {len(written)}, snapshots {snapshots}, lost {lost}, {bare} files without box")
     for line in failed:
         print(f"failed: {line}")
     return 0 if found == sorted(written) and not bare and not failed else 1

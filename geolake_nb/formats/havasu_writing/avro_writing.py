@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import CorruptTableError
-from geolake_nb.formats.iceberg.avro_container import read_blocks, read_header
+from geolake_nb.formats.iceberg.avro_container import AVRO_ERRORS, read_blocks, read_header
 from geolake_nb.formats.iceberg.avro_program import smallest_size
 
 if TYPE_CHECKING:
@@ -22,17 +21,6 @@ __all__ = ["read_records", "write_container"]
 
 _BLOCK = 64_000
 _OWN_KEYS = ("avro.schema", "avro.codec")
-_AVRO_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 
 
 def read_records(data: bytes, *, where: str) -> tuple[AvroHeader, list[dict[str, Any]]]:
@@ -55,7 +43,7 @@ def read_records(data: bytes, *, where: str) -> tuple[AvroHeader, list[dict[str,
                 raise ValueError(f"a block of {len(block.data)} bytes claims {block.records} records")
             stream = io.BytesIO(block.data)
             records += [fastavro.schemaless_reader(stream, schema, None) for _ in range(block.records)]
-    except _AVRO_ERRORS as problem:
+    except AVRO_ERRORS as problem:
         raise CorruptTableError(f"the Avro file cannot be read: {problem}", where=where) from None
     return header, records
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import lzma
+import struct
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,20 @@ from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["MAX_BLOCK", "MAX_FILE", "AvroBlock", "AvroHeader", "read_blocks", "read_header"]
+__all__ = ["AVRO_ERRORS", "MAX_BLOCK", "MAX_FILE", "AvroBlock", "AvroHeader", "read_blocks", "read_header"]
 
+AVRO_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What a reader of Avro raises on bytes that are none."""
 MAX_BLOCK = 256 * 1024 * 1024
 """Bytes; writers close a block after some 16 to 64 thousand."""
 

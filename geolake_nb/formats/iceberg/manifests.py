@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import io
-import struct
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
-from geolake_nb.formats.iceberg.avro_container import read_blocks, read_header
+from geolake_nb.formats.iceberg.avro_container import AVRO_ERRORS, read_blocks, read_header
 from geolake_nb.formats.iceberg.avro_program import EntryField, Pool, smallest_size
 from geolake_nb.formats.iceberg.entry_columns import EntryColumns, read_entries
 
@@ -103,17 +102,6 @@ _LIST_NAMES = {
     "key_metadata": 519,
     "first_row_id": 520,
 }
-_AVRO_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 
 # How many bytes of packed manifests are held at a time, and kept for the next question.
 _AT_ONCE = 64 * 1024 * 1024
@@ -138,7 +126,7 @@ def read_manifest_list(data: bytes, *, where: str) -> pa.Table:
             rows += [fastavro.schemaless_reader(stream, schema, None) for _ in range(block.records)]
         named = [{ids[name]: value for name, value in row.items() if name in ids} for row in rows]
         return _list_table(named, header.schema)
-    except _AVRO_ERRORS as problem:
+    except AVRO_ERRORS as problem:
         raise CorruptTableError(f"the manifest list cannot be read: {problem}", where=where) from None
 
 
