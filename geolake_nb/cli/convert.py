@@ -1,4 +1,4 @@
-"""A new Delta table with geo types, made of the rows of Parquet or GeoParquet files, which stay as they are."""
+"""A new table with geo types, made of the rows of Parquet or GeoParquet files, which stay as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
 from geolake_nb.cli.rewrite import add_layout_options
 from geolake_nb.cli.table_options import open_table, storage_options
 from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_options(parser)
     parser.add_argument("target", nargs="?", metavar="TARGET", help="the place of the new table")
     parser.add_argument(
+        "--format",
+        choices=sorted(one.value for one in TableFormat),
+        default=TableFormat.DELTA.value,
+        help="of the new table; delta where it is not given",
+    )
+    parser.add_argument(
         "--column",
         action="append",
         default=[],
@@ -41,6 +48,7 @@ def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
     """The plan that the options ask for, in a shell or in a cell."""
     return table.plan_convert(
         options.target,
+        format=options.format,
         columns=geo_types(options.column),
         partition_by=options.partition_by,
         cluster_by=options.cluster,
