@@ -39,7 +39,7 @@ def main(rounds: int = ROUNDS) -> int:
         folder = Path(name)
         # Iceberg's tables of files alone let only one process write at a time: a catalog has to judge.
         with serve_rest(folder) as uri:
-            os.environ |= {"PYICEBERG_CATALOG__REST__URI": uri, "HOME": name}
+            os.environ["PYICEBERG_CATALOG__REST__URI"] = uri
             theirs = IcebergSpark(folder, uri)
             spark = delta_session("local[2]", folder)
             try:
