@@ -23,6 +23,7 @@ settings.load_profile("suite")
 _COSTLY = ("tests/jupyter/lab/", "tests/spark/")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what shares a costly thing, so that two workers do not make it twice.
 
