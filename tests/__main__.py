@@ -80,6 +80,7 @@ def main() -> int:
     """Run all steps, even after one has failed, and say which ones did."""
     install()
     install_front_end()
+    os.environ.setdefault("GEOLAKE_ARTEFACTS", str(ROOT / "artifacts"))  # pictures of what a browser showed
     failed = []
     for name, command in steps(sys.argv[1:]).items():
         start = time.monotonic()
