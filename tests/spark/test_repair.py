@@ -13,7 +13,8 @@ from geolake_nb.errors import JobError
 from geolake_nb.formats.storage import Storage
 from geolake_nb.formats.value_scan import ScanColumn
 from geolake_nb.planning.change import Change, Verb
-from geolake_nb.planning.repair import ScanFile, ScanJob, StoredBound
+from geolake_nb.planning.repair import ScanFile, ScanJob
+from geolake_nb.planning.repair_evidence import StoredBound
 from geolake_nb.spark import scan_bounds
 from geolake_nb.spark.applying import JobContext
 from geolake_nb.spark.scan_bounds import bundled, run_scan

@@ -135,10 +135,10 @@ def test_rows_that_do_not_fit_are_refused_before_a_job(spark, tmp_path):
         gl.write(frame, tmp_path / "t", mode="append", columns={"geom": gl.geometry("EPSG:3857")})
     with pytest.raises(RefusedError, match="already"):
         gl.write(frame, tmp_path / "t", columns={"geom": gl.geometry()})
-    with pytest.raises(GeolakeError, match="append, create"):
+    with pytest.raises(GeolakeError, match="mode='create' or mode='append'"):
         gl.write(frame, tmp_path / "t", mode="overwrite")
-    with pytest.raises(RefusedError, match="iceberg"):
-        gl.write(frame, tmp_path / "i", format="iceberg")
+    with pytest.raises(GeolakeError, match="delta, havasu, iceberg, parquet"):
+        gl.write(frame, tmp_path / "i", format="avro")
     empty = gl.write(frame.limit(0), tmp_path / "t", mode="append")
     assert empty.version is None
     assert gl.open(str(tmp_path / "t")).version == 0

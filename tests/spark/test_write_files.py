@@ -166,7 +166,8 @@ def test_shapes_of_spark_become_plain_bytes_at_any_depth(tmp_path):
             "many": pa.array([[{"n": 1, "g": point}], None, [{"n": 2, "g": None}, None]], many),
         }
     ).slice(1)
-    one = task(tmp_path, schema=schema, layout=Layout(schema, row_group_rows=10), indexed=frozenset())
+    target = DeltaTarget(schema, (), frozenset(), data_change=False)
+    one = task(tmp_path, target=target, layout=Layout(schema, row_group_rows=10))
     [result] = run(one, rows)
     file = pq.ParquetFile(tmp_path / result["path"], arrow_extensions_enabled=False)
     assert file.read().to_pylist() == [

@@ -106,11 +106,18 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _quiet_settings(home: Path) -> None:
-    """Settings of a user who has answered the question whether the front end may ask for news."""
-    folder = home / "config" / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
-    folder.mkdir(parents=True)
-    news = {"fetchNews": "false", "checkForUpdates": False}
-    (folder / "notification.jupyterlab-settings").write_text(json.dumps(news))
+    """Settings of a user who has answered the question whether the front end may ask for news.
+
+    Cells out of sight are drawn too, so that their text can be read.
+    """
+    settings = {
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+        "notebook-extension/tracker": {"windowingMode": "none"},
+    }
+    for name, values in settings.items():
+        file = home / "config" / "lab" / "user-settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(values))
 
 
 def _free_port() -> int:
