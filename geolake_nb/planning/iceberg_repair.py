@@ -24,7 +24,7 @@ from geolake_nb.planning.repair_columns import bounded_columns
 from geolake_nb.planning.repair_evidence import RepairEvidence, after_scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -63,7 +63,15 @@ def plan_repair(
     """
     require_writable(snapshot)
     chosen, says = bounded_columns(snapshot, columns)
-    return mended(storage, snapshot, chosen, says, encode=to_iceberg_bytes, verify=verify, on_progress=on_progress)
+    change = mended(storage, snapshot, chosen, says, encode=to_iceberg_bytes, verify=verify, on_progress=on_progress)
+    return change if change.is_empty else replace(change, says=(*change.says, *_warnings(storage)))
+
+
+def _warnings(storage: Storage) -> Iterator[str]:
+    """What a user of Iceberg 1.12 should know of tables with geo bounds."""
+    yield "Spark's SELECT * FROM table.files fails on geo bounds in Iceberg 1.12: name its columns."
+    if storage.is_local:
+        yield "On a local disk, Iceberg keeps apart only writers of one JVM, unless a catalog keeps the table."
 
 
 def mended(
