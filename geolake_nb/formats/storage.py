@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -31,8 +32,11 @@ __all__ = ["Entry", "Storage"]
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-# Local files are read faster than a thread is woken: some to each task, and few threads.
-_LOCAL_BATCH = 32
+# Local files are read faster than a thread is woken: some to each task, and few threads, if any.
+_LOCAL_BATCH = 4
+_LOCAL_TURN = 64
+_SLOW = 0.0005
+"""Seconds an item, from which on several are worked on at a time."""
 _LOCAL_WORKERS = 8
 
 
@@ -345,17 +349,35 @@ class Storage:
         return key if storage is self else f"{storage.location}/{key}"
 
     def _in_parallel(self, work: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
-        batch = _LOCAL_BATCH if self.is_local else 1
-        threads = min(workers, _LOCAL_WORKERS) if self.is_local else workers
-        if len(items) <= batch:
+        if len(items) <= 1:
             yield from map(work, items)
             return
-        batches = (items[start : start + batch] for start in range(0, len(items), batch))
-        yield from _in_order(lambda some: [work(one) for one in some], batches, threads)
+        if self.is_local:
+            yield from _in_turns(work, items, min(workers, _LOCAL_WORKERS))
+            return
+        yield from _in_order(lambda some: [work(one) for one in some], ([one] for one in items), workers)
 
 
 def _reopen(location: str, options: Mapping[str, str], allowed_roots: builtins.list[str]) -> Storage:
     return Storage.at(location, options=options, allowed_roots=allowed_roots)
+
+
+def _in_turns(work: Callable[[_Item], _Result], items: Sequence[_Item], workers: int) -> Iterator[_Result]:
+    """The results in order, by one thread or by several, whichever the last turn shows to be better.
+
+    Threads of Python wait for each other: they pay only where the disk, and not the work, takes the time.
+    """
+    slow = False
+    for start in range(0, len(items), _LOCAL_TURN):
+        turn = items[start : start + _LOCAL_TURN]
+        began = time.perf_counter()
+        if slow:
+            batches = (turn[i : i + _LOCAL_BATCH] for i in range(0, len(turn), _LOCAL_BATCH))
+            results = [*_in_order(lambda some: [work(one) for one in some], batches, workers)]
+        else:
+            results = [work(one) for one in turn]
+        slow = (time.perf_counter() - began) / len(turn) > _SLOW
+        yield from results
 
 
 def _in_order(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +151,14 @@ class MapPage:
         self.settle()
 
 
+def wait_until(page: Page, expression: str, *, seconds: float = 30.0) -> None:
+    """Wait for a condition from outside: inside, the page's own policy forbids to evaluate it again and again."""
+    end = time.monotonic() + seconds
+    while not page.evaluate(f"Boolean({expression})"):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(20)
+
+
 def open_map(
     browser: Browser,
     folder: Path,
@@ -177,6 +186,6 @@ def open_map(
     page.on("pageerror", lambda error: opened.problems.append(str(error)))
     page.on("console", lambda said: opened.problems.append(said.text) if said.type == "error" else None)
     page.goto(path.as_uri())
-    page.wait_for_function("window.geolakeMap !== undefined")
+    wait_until(page, "window.geolakeMap !== undefined")
     opened.settle()
     return opened

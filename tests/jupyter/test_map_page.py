@@ -11,7 +11,7 @@ import pytest
 import shapely
 
 from geolake_nb.jupyter.map_widget import BUNDLE, pack_columns, pack_float64, pack_parts, pack_rings
-from tests.jupyter.browser import artefacts, contrast, headless_browser, open_map
+from tests.jupyter.browser import artefacts, contrast, headless_browser, open_map, wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -296,9 +296,9 @@ def test_the_keyboard_moves_selects_and_clears(show):
     shown.page.keyboard.press("Escape")
     assert shown.selected() == []
     shown.page.keyboard.press("+")
-    shown.page.wait_for_function("window.geolakeMap.get('view').zoom === 4")
+    wait_until(shown.page, "window.geolakeMap.get('view').zoom === 4")
     shown.page.keyboard.press("ArrowRight")
-    shown.page.wait_for_function("window.geolakeMap.get('view').lng > 86")
+    wait_until(shown.page, "window.geolakeMap.get('view').lng > 86")
 
 
 def test_outlines_replace_rectangles_and_overlays_can_be_switched(show):
@@ -386,13 +386,13 @@ def test_with_a_kernel_the_map_sends_ids_and_shows_what_python_answers(show):
     x, y = shown.corner
     box = page.locator(".glm-map").bounding_box()
     page.mouse.move(x + box["width"] / 2, y + box["height"] / 2)
-    page.wait_for_function("window.sent.length > 0")
+    wait_until(page, "window.sent.length > 0")
     assert page.evaluate("window.sent") == [{"type": "describe", "id": 0}]
     page.evaluate("model.say({type: 'description', id: 0, fields: [['path', '<b>a</b>']]})")
     assert "<b>a</b>" in page.locator(".glm-card").inner_text()
     page.mouse.down()
     page.mouse.up()
-    page.wait_for_function("model.get('selected_items') instanceof DataView")
+    wait_until(page, "model.get('selected_items') instanceof DataView")
     assert page.evaluate("[...new Uint32Array(model.get('selected_items').buffer)]") == [0]
     page.get_by_role("button", name="Table").click()
     assert page.evaluate("model.get('page_request')")["selected_only"] is True

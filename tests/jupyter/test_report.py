@@ -15,7 +15,7 @@ from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards.table import show
 from geolake_nb.jupyter.report_page import report_page
 from tests import small_tables
-from tests.jupyter.browser import headless_browser
+from tests.jupyter.browser import headless_browser, wait_until
 from tests.jupyter.html_reading import text_of
 from tests.jupyter.mapped_tables import mapped_table, random_boxes
 from tests.jupyter.named_tables import Names, make_named
@@ -118,7 +118,7 @@ def test_a_report_in_a_browser_that_reaches_no_host(tmp_path):
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
         page.goto(path.as_uri())
-        page.wait_for_function("window.geolakeMap !== undefined")
+        wait_until(page, "window.geolakeMap !== undefined")
         page.wait_for_timeout(300)
         said = page.locator(".glm-said").inner_text()
         assert said.startswith(f"{found.read.files} of 300 files read")
