@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from geolake_nb import demo
     from geolake_nb.api import rasters
     from geolake_nb.api.opening import open  # noqa: A004
     from geolake_nb.api.table import Table
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.box import Box
     from geolake_nb.core.types import geography, geometry, raster
     from geolake_nb.errors import GeolakeError
+    from geolake_nb.spark.session import session
 
 __all__ = [
     "Box",
@@ -23,11 +25,13 @@ __all__ = [
     "Table",
     "__version__",
     "bounds",
+    "demo",
     "geography",
     "geometry",
     "open",
     "raster",
     "rasters",
+    "session",
     "write",
 ]
 
@@ -39,11 +43,13 @@ _HOMES = {
     "GeolakeError": "geolake_nb.errors",
     "Table": "geolake_nb.api.table",
     "bounds": "geolake_nb.core.bounds",
+    "demo": "geolake_nb.demo",
     "geography": "geolake_nb.core.types",
     "geometry": "geolake_nb.core.types",
     "open": "geolake_nb.api.opening",
     "raster": "geolake_nb.core.types",
     "rasters": "geolake_nb.api.rasters",
+    "session": "geolake_nb.spark.session",
     "write": "geolake_nb.api.writing",
 }
 

@@ -42,7 +42,7 @@ def install() -> None:
         "-c",
         "requirements.lock",
     ]
-    subprocess.run([*pip, "-e", ".[dev,raster,s3,spark,sql]"], cwd=ROOT, check=True)
+    subprocess.run([*pip, "-e", ".[demo,dev,raster,s3,spark,sql]"], cwd=ROOT, check=True)
     stamp.touch()
 
 

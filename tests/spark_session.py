@@ -5,28 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from geolake_nb.spark.session import ICEBERG_PACKAGE
+from geolake_nb.spark.jars import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 # A driver for Iceberg's JDBC catalog.
 _SQLITE = "org.xerial:sqlite-jdbc:3.49.1.0"
-
-# The jars come from the central repository alone. Spark's own list starts with the local Maven repository, which
-# may hold the description of a package without the package itself, and that ends the search.
-_IVY_SETTINGS = """<ivysettings>
-  <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
-</ivysettings>
-"""
 
 
 @pytest.fixture(scope="session")
@@ -42,20 +34,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def delta_session(master: str, folder: Path) -> SparkSession:
     """A session with Delta, its geospatial preview and the classes of Iceberg; `folder` takes what it leaves behind."""
-    import delta
     from pyspark.sql import SparkSession
 
     # The workers of this machine run in the environment of the tests.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = folder / "ivysettings.xml"
-    settings.write_text(_IVY_SETTINGS)
     options = {
         "spark.databricks.delta.geo.preview.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.jars.ivy": str(Path.home() / ".cache" / "geolake_nb" / "ivy"),
-        "spark.jars.ivySettings": str(settings),
+        "spark.jars": ",".join(str(jar) for jar in local_jars(_SQLITE)),
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.shuffle.partitions": "2",
@@ -65,6 +53,6 @@ def delta_session(master: str, folder: Path) -> SparkSession:
     builder = SparkSession.builder.master(master).appName("geolake_nb tests")
     for name, value in options.items():
         builder = builder.config(name, value)
-    session = delta.configure_spark_with_delta_pip(builder, extra_packages=[ICEBERG_PACKAGE, _SQLITE]).getOrCreate()
+    session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -36,11 +36,14 @@ def tree(tmp_path_factory) -> Path:
     copy = tmp_path_factory.mktemp("tree") / "copy"
     copy.mkdir()
     made = shutil.ignore_patterns("node_modules", "__pycache__", ".*")
-    for folder in ("geolake_nb", "tests", "widgets"):
+    for folder in ("binder", "geolake_nb", "notebooks", "tests", "widgets"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=made)
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy(path, copy)
+    written = copy / "notebooks" / "tables"  # by a notebook that was run where it stands
+    written.mkdir()
+    (written / "01.ipynb").write_text("{}")
     package = copy / "widgets" / "node_modules" / "leaflet"
     package.mkdir(parents=True)
     (package / "index.js").write_text("export {}")
@@ -70,7 +73,10 @@ def test_the_wheel_holds_the_bundle_and_what_the_pages_need(tree, built):
     for path in (tree / STATIC).iterdir():
         assert held[f"{STATIC}/{path.name}"] == path.read_bytes()
     assert f"{STATIC}/{BUNDLE.name}" in held
-    assert {"geolake_nb/py.typed", "geolake_nb/demo/storms.parquet"} <= set(held)
+    assert {"geolake_nb/py.typed", "geolake_nb/demo/storms.parquet", "geolake_nb/spark/log4j2.properties"} <= set(held)
+    notebooks = {f"geolake_nb/notebooks/{path.name}": path.read_bytes() for path in tree.glob("notebooks/*.ipynb")}
+    assert notebooks
+    assert {name: data for name, data in held.items() if name.endswith(".ipynb")} == notebooks
     assert {f"geolake_nb/reference/{page}" for page in PAGES} <= set(held)
     assert {name.split("/")[0].split("-")[0] for name in held} == {"geolake_nb"}
 
@@ -79,9 +85,9 @@ def test_the_source_archive_holds_the_sources_of_the_bundle_and_nothing_that_is_
     names = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     wanted = {path.relative_to(tree).as_posix() for path in (tree / "widgets" / "src").rglob("*") if path.is_file()}
     wanted |= {f"widgets/{name}" for name in ("build.mjs", "package.json", "package-lock.json", "tsconfig.json")}
-    wanted |= {"LICENSE", "README.md", "requirements.lock", "tests/conftest.py"}
+    wanted |= {"LICENSE", "README.md", "binder/postBuild", "requirements.lock", "tests/conftest.py"}
     assert wanted <= names
-    for made in ("node_modules", "__pycache__", ".pytest_cache", ".ipynb_checkpoints"):
+    for made in ("node_modules", "__pycache__", ".pytest_cache", ".ipynb_checkpoints", "tables"):
         assert not any(f"{made}/" in name for name in names), made
     assert banner_hash(unpacked / STATIC / "map.js") == hash_of_sources(unpacked / "widgets")
 

@@ -1,108 +1,170 @@
-"""Bounds and statistics of a demo column: storm tracks, ocean by ocean, as each format would store them."""
+"""Copy the notebooks into a folder and open JupyterLab on the first of them."""
 
 from __future__ import annotations
 
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, MissingDependencyError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
-
-    import pyarrow as pa
-
-    from geolake_nb.core.box import Box
-    from geolake_nb.core.statistics import ColumnStats
 
 __all__ = ["EXAMPLE", "add_arguments", "run"]
 
-EXAMPLE = "geolake demo --basin SP"
+EXAMPLE = "geolake demo --prepare"
 
-_BASINS = {
-    "EP": "Eastern Pacific",
-    "NA": "North Atlantic",
-    "NI": "North Indian",
-    "SA": "South Atlantic",
-    "SI": "South Indian",
-    "SP": "South Pacific",
-    "WP": "Western Pacific",
-}
+_HOST = "127.0.0.1"
+_FIRST_PORT = 8888
+# They compile themselves when they are imported for the first time on a machine.
+_COMPILED = ("geolake_nb.core.wkb_kernel", "geolake_nb.core.wkb_iso_kernel", "geolake_nb.formats.iceberg.avro_kernel")
+# The part of JupyterLab that asks another host for news and newer versions.
+_NEWS = "@jupyterlab/apputils-extension:announcements"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
-    parser.add_argument("--basin", default="SP", help="whose stored bounds to show: " + ", ".join(sorted(_BASINS)))
+    parser.add_argument("--folder", default="geolake-demo", help="where the notebooks go: ./geolake-demo unless told")
+    parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the URL")
+    parser.add_argument("--port", type=int, help=f"of JupyterLab: {_FIRST_PORT} or a free one unless told")
+    parser.add_argument("--prepare", action="store_true", help="copy and fetch what is needed, and do not start")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the demo."""
-    from geolake_nb.demo import storms
-
-    if options.basin not in _BASINS:
-        raise GeolakeError(
-            f"no basin {options.basin!r}", where="demo", remedy=f"use one of: {', '.join(sorted(_BASINS))}"
-        )
-    table = storms()
-    print(f"{table.num_rows:,} storm tracks of 2010 to 2024 (NOAA IBTrACS), WKB in a binary column\n")
-    for line in _boxes(table):
-        print(line)
-    for line in _stored(table, options.basin):
-        print(line)
+    """Prepare the folder and this machine, then serve until Ctrl-C."""
+    for package in ("pyspark", "delta") if options.prepare else ("pyspark", "delta", "jupyterlab"):
+        if find_spec(package) is None:
+            raise MissingDependencyError(
+                f"the demo needs {package}, which is not installed", remedy="run pip install 'geolake-nb[demo]'"
+            )
+    if options.port is not None:
+        _check_port(options.port)
+    folder = Path(options.folder)
+    try:
+        first = _copy(folder)
+        _prepare()
+    except KeyboardInterrupt:
+        print("geolake: cancelled; what was fetched in part is removed", file=sys.stderr)
+        return 130
+    if not options.prepare:
+        _serve(folder, first, options.port, browser=not options.no_browser)
     return 0
 
 
-def _tracks(table: pa.Table, basin: str) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    return table.filter(pc.equal(table["basin"], basin))["track"]
-
-
-def _statistics(table: pa.Table, basin: str) -> tuple[ColumnStats, ColumnStats]:
-    """Of the same bytes on a plane, and over the Earth."""
-    import geolake_nb as gl
-
-    tracks = _tracks(table, basin)
-    return gl.bounds(tracks, type=gl.geometry()), gl.bounds(tracks, type=gl.geography())
+def _shipped() -> list[Path]:
+    """The notebooks inside the installed package, else those of the clone that it is run from."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "notebooks", package.parent / "notebooks"):
+        if found := sorted(folder.glob("*.ipynb")):
+            return found
+    raise GeolakeError("there are no notebooks", where=str(package), remedy="install the package again")
 
 
-def _boxes(table: pa.Table) -> Iterator[str]:
-    from geolake_nb.core.wkb import type_name
-
-    yield f"{'basin':16}{'rows':>5}  {'types':22}{'x as geometry':>17}{'x as geography':>17}{'y':>16}"
-    for basin, name in _BASINS.items():
-        plane, globe = _statistics(table, basin)
-        types = ", ".join(type_name(code) for code in plane.types or ())
-        if plane.box is not None and globe.box is not None:
-            y = f"{globe.box.ymin:.1f} … {globe.box.ymax:.1f}"
-            yield f"{name:16}{plane.rows:>5}  {types:22}{_x(plane.box):>17}{_x(globe.box):>17}{y:>16}"
-    yield "\nx that starts above where it ends runs over the antimeridian: the Pacific is not the whole Earth."
-
-
-def _x(box: Box) -> str:
-    return f"{box.xmin:.1f} … {box.xmax:.1f}"
-
-
-def _stored(table: pa.Table, basin: str) -> Iterator[str]:
-    from geolake_nb.core import bound_codec as codec
-
-    plane, globe = _statistics(table, basin)
-    if plane.box is None or globe.box is None:
-        return
-    yield f"\nThe bounds of the {_BASINS[basin]} as each format stores them"
-    delta = codec.to_delta_wkt(globe.box)
-    iceberg = [end.hex() for end in codec.to_iceberg_bytes(globe.box, circular=True)]
-    havasu = [end.hex() for end in codec.to_havasu_wkb(plane.box)]
-    parquet = codec.to_parquet_fields(globe.box, circular=True)
-    for label, low, high in (
-        ("Delta geography", *delta),
-        ("Iceberg geography", *iceberg),
-        ("Havasu geometry", *havasu),
-        ("Parquet GEOGRAPHY", _fields(parquet, "min"), _fields(parquet, "max")),
-    ):
-        yield f"  {label:19}{low}\n  {'':19}{high}"
-    yield "Delta's readers compare boxes as planes, so that its bound spans the Earth rather than lose a storm."
+def _copy(folder: Path) -> str:
+    """Copy what is not there yet, and tell the name of the first notebook."""
+    notebooks = _shipped()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise GeolakeError(
+            f"the folder cannot be made: {problem.strerror}", where=str(folder), remedy="name another --folder"
+        ) from problem
+    changed = []
+    for notebook in notebooks:
+        target = folder / notebook.name
+        if not target.exists():
+            shutil.copyfile(notebook, target)
+        elif target.read_bytes() != notebook.read_bytes():
+            changed.append(notebook.name)
+    _say(f"notebooks: {len(notebooks)} in {folder.resolve()}")
+    if changed:
+        _say(f"kept as they are here, though they differ from those that ship: {', '.join(changed)}")
+        _say("delete or rename them, or name another --folder, to have them fresh")
+    return notebooks[0].name
 
 
-def _fields(fields: dict[str, float], end: str) -> str:
-    return "  ".join(f"{name} {value:g}" for name, value in fields.items() if name.endswith(end))
+def _prepare() -> None:
+    """What the first notebook would wait for, once on a machine."""
+    from geolake_nb.spark.jars import kept_jars, local_jars
+    from geolake_nb.spark.java_runtime import java_version
+
+    _say(f"Java: {java_version()}")
+    start = time.monotonic()
+    if kept_jars() is None:
+        _say("jars of Delta and Iceberg: fetching 85 MB, once ...")
+        local_jars()
+    _say(f"jars of Delta and Iceberg: in {kept_jars()}{_seconds(start)}")
+    start = time.monotonic()
+    # In a process of its own, whose memory is given back.
+    code = "; ".join(f"import {name}" for name in _COMPILED)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise GeolakeError(f"the kernels cannot be compiled: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
+    _say(f"compiled kernels: ready{_seconds(start)}")
+
+
+def _serve(folder: Path, first: str, port: int | None, *, browser: bool) -> None:
+    """Run JupyterLab in this process until Ctrl-C, with a configuration of its own that leaves the user's alone."""
+    from geolake_nb.spark.jars import cache_folder
+
+    settings = cache_folder() / "jupyter"
+    page_settings = settings / "labconfig" / "page_config.json"
+    page_settings.parent.mkdir(parents=True, exist_ok=True)
+    page_settings.write_text(json.dumps({"disabledExtensions": {_NEWS: True}}), encoding="utf-8")
+    os.environ["JUPYTER_CONFIG_DIR"] = str(settings)
+    from jupyterlab.labapp import LabApp  # reads that variable
+
+    page, token = f"/lab/tree/{quote(first)}", secrets.token_hex(24)
+    words = {
+        "IdentityProvider.token": token,
+        "LabApp.default_url": page,
+        "LabApp.extension_manager": "readonly",
+        "LabApp.log_level": "ERROR",
+        "ServerApp.allow_root": os.name != "nt" and os.geteuid() == 0,
+        "ServerApp.answer_yes": True,  # Ctrl-C ends it without a question
+        "ServerApp.ip": _HOST,
+        "ServerApp.log_level": "ERROR",
+        "ServerApp.open_browser": browser,
+        "ServerApp.port": _FIRST_PORT if port is None else port,
+        "ServerApp.port_retries": 50 if port is None else 0,
+        "ServerApp.root_dir": folder.resolve(),
+    }
+    server = LabApp.initialize_server([f"--{name}={value}" for name, value in words.items()])
+    address = f"http://{_HOST}:{server.port}{page}?token={token}"
+    # Comes after what opens the port: from then on the URL answers.
+    server.io_loop.add_callback(_say, f"JupyterLab: {address}\nCtrl-C ends it; later runs need no network")
+    server.start()
+    # Everything is closed by now, but a worker thread of Jupyter's may wait for ever, and Python for it.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        if os.name != "nt":  # there it would allow a port that is in use
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as problem:
+            raise GeolakeError(
+                f"port {port} cannot be used: {problem.strerror}", where=_HOST, remedy="name another --port"
+            ) from problem
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _seconds(start: float) -> str:
+    spent = time.monotonic() - start
+    return f", {spent:.0f} s" if spent >= 1 else ""

@@ -1,23 +1,11 @@
 """Small real data sets that ship with the package, to start from; README.md beside this file names their licences."""
 
-from __future__ import annotations
+# All at once: a module of the same name as its function would take the function's place if it were imported later.
+from geolake_nb.demo.data import airports, countries, earthquakes, storms
+from geolake_nb.demo.names import names
+from geolake_nb.demo.older_icu import older_icu
+from geolake_nb.demo.scenes import scenes
+from geolake_nb.demo.tables import airports_delta
+from geolake_nb.demo.trips import trips
 
-from importlib import resources
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["storms"]
-
-
-def storms() -> pa.Table:
-    """Tracks of the tropical storms of 2010 to 2024: WKB lines with M, the hours since the storm began.
-
-    >>> storms().schema.names
-    ['storm', 'season', 'basin', 'began', 'wind', 'track']
-    """
-    import pyarrow.parquet as pq
-
-    with resources.as_file(resources.files(__name__) / "storms.parquet") as path:
-        return pq.read_table(path)
+__all__ = ["airports", "airports_delta", "countries", "earthquakes", "names", "older_icu", "scenes", "storms", "trips"]

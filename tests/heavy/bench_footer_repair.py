@@ -33,6 +33,7 @@ from geolake_nb.formats.geo_property import geo_template
 from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.delta_types import with_types
+from tests.heavy.ratio import Ratio, add_ratio_option, tell
 from tests.heavy.show_trips import DROPOFF, PICKUP, make_trips
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def main() -> int:
     """Run both comparisons; 1 if the first is not fast enough."""
     parser = argparse.ArgumentParser()
     parser.add_argument("-s", "--scale", type=float, default=0.5, help="6 million trips for each 1")
+    add_ratio_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -130,9 +132,11 @@ def main() -> int:
             path.rename(bare / f"{number}.parquet")
         files = sorted(bare.iterdir())
         print(f"{len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB")
-        ratio = compare("only the footer is wrong", without_property(files, place / "typed"), place)
-        compare("boxes are missing: the geo columns are read", files, place)
-    return 0 if ratio >= RATIO else 1
+        wrong = compare("only the footer is wrong", without_property(files, place / "typed"), place)
+        missing = compare("boxes are missing: the geo columns are read", files, place)
+    peer = "writing the files again"
+    found = [Ratio("mending Parquet footers", peer, wrong, RATIO), Ratio("adding Parquet boxes", peer, missing)]
+    return tell(found, options.ratios)
 
 
 if __name__ == "__main__":

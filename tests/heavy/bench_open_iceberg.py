@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, xy
+from tests.heavy.ratio import Ratio, add_ratio_option, tell
 
 COLUMNS = 8
 GEOM = 100
@@ -34,6 +35,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="keep the tables here and use them again")
     parser.add_argument("--run", choices=["ours", "ours-plain", "pyiceberg"], help=argparse.SUPPRESS)
     parser.add_argument("--metadata", help=argparse.SUPPRESS)
+    add_ratio_option(parser)
     options = parser.parse_args()
     if options.run:
         print(json.dumps(run(options.run, options.metadata)))
@@ -72,8 +74,7 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
     if options.no_pyiceberg:
         return 0
     ratio = best["pyiceberg"]["seconds"] / best["ours"]["seconds"]
-    print(f"open + boxes is {ratio:.1f} times as fast as inspect.files() (wanted: 3)")
-    return 0 if ratio >= 3 else 1
+    return tell([Ratio(f"open of {options.files:,} files, manifests", "PyIceberg", ratio, 3)], options.ratios)
 
 
 def run(name: str, metadata: str) -> dict[str, float]:

@@ -6,6 +6,7 @@ python -m tests.heavy.kill_sweep --count 100, with `--format havasu` for that fo
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import random
 import shutil
@@ -15,7 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 VERBS = ("repair", "rewrite")
+MARKS = ("begin", "commit")
 
 
 def sweep(
@@ -47,13 +49,13 @@ def sweep(
 
     told: dict[str, dict[str, int]] = {}
     for verb in verbs:
-        seconds = _run(verb, _copy(source, folder / f"{verb}-whole"), folder, kill_after=None)
+        whole = _run(verb, _copy(source, folder / f"{verb}-whole"), folder)
         told[verb] = {"old": 0, "new": 0}
         for number in range(count):
             table = _copy(source, folder / f"{verb}-{number}")
-            # The end is where the commit is: half of the kills fall into the last fifth.
-            moment = seconds * (draw.uniform(0, 1.05) if number % 2 else draw.uniform(0.8, 1.05))
-            _run(verb, table, folder, kill_after=moment)
+            # Half of the kills fall into the job, the others from where the commit begins until after it.
+            mark = "begin" if number % 2 else "commit"
+            _run(verb, table, folder, kill=(mark, whole[mark] * draw.uniform(0, 0.95 if number % 2 else 1.5)))
             told[verb][_check(spark, table, expected, base=gl.open(str(source)).version)] += 1
             shutil.rmtree(table)
     return told
@@ -105,27 +107,34 @@ def _copy(source: Path, target: Path) -> Path:
     return target
 
 
-def _run(verb: str, table: Path, folder: Path, *, kill_after: float | None) -> float:
-    """Run the verb in a process of its own; the seconds from the moment that it begins to apply."""
+def _run(verb: str, table: Path, folder: Path, *, kill: tuple[str, float] | None = None) -> dict[str, float]:
+    """Run the verb in a process of its own, and kill it so many seconds after a mark.
+
+    The seconds from each mark to the end: `begin` comes before the plan is applied, `commit` when all files are
+    written.
+    """
     command = [sys.executable, "-m", "tests.heavy.kill_sweep", "--victim", verb, str(table), str(folder)]
     # A group of its own: the JVM and the Python workers die with it.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     assert process.stderr is not None
+    seen: dict[str, float] = {}
     # Spark tells on standard output which jars it found, before anything begins.
-    if not any(line == b"begin\n" for line in iter(process.stdout.readline, b"")):
-        raise AssertionError(process.stderr.read().decode()[-3000:])
-    started = time.perf_counter()
-    if kill_after is not None:
-        time.sleep(kill_after)
-        os.killpg(process.pid, signal.SIGKILL)
+    for line in iter(process.stdout.readline, b""):
+        if line.decode().strip() in MARKS:
+            seen[line.decode().strip()] = time.perf_counter()
+        if kill is not None and kill[0] in seen:
+            time.sleep(kill[1])
+            os.killpg(process.pid, signal.SIGKILL)
+            break
     process.wait()
-    spent = time.perf_counter() - started
-    if kill_after is None:
-        assert process.returncode == 0, process.stderr.read().decode()[-3000:]
+    ended = time.perf_counter()
+    problem = process.stderr.read().decode()[-3000:]
     process.stdout.close()
     process.stderr.close()
-    return spent
+    assert kill is not None or process.returncode == 0, problem
+    assert seen, problem
+    return {mark: ended - moment for mark, moment in seen.items()}
 
 
 def _victim(verb: str, table: str, folder: str) -> None:
@@ -137,6 +146,14 @@ def _victim(verb: str, table: str, folder: str) -> None:
     else:
         spark = delta_session("local[2]", Path(tempfile.mkdtemp(dir=folder)))
         plan = gl.open(table).plan_rewrite(cluster_by="geom", target_file_size="32KB")
+    committing = importlib.import_module(f"geolake_nb.spark.{plan.change.format.value}_commit")
+    commit = committing.commit_change
+
+    def tell_and_commit(*arguments: Any) -> Any:
+        print("commit", flush=True)
+        return commit(*arguments)
+
+    committing.commit_change = tell_and_commit
     print("begin", flush=True)
     plan.apply(spark=spark)
     os._exit(0)

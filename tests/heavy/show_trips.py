@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -54,22 +53,9 @@ class Shown:
     wrong: int
 
 
-def _tool() -> str | None:
-    beside = str(Path(sys.executable).parent)
-    return shutil.which("spatialbench-cli") or shutil.which("spatialbench-cli", path=beside)
-
-
-def has_tool() -> bool:
-    """Whether the maker of trips is installed."""
-    return _tool() is not None
-
-
 def make_trips(folder: Path, scale: float) -> list[Path]:
     """Four Parquet files of trips."""
-    subprocess.run(
-        [_tool() or "spatialbench-cli", "-s", str(scale), "-T", "trip", "-p", "4", "-o", str(folder)], check=True
-    )
-    return sorted(folder.rglob("*.parquet"))
+    return sorted(Path(gl.demo.trips(folder, scale=scale)).glob("*.parquet"))
 
 
 def show(
@@ -84,8 +70,7 @@ def show(
 ) -> Shown:
     """Convert, rewrite and ask; prints what happens."""
     files = files or FILES.get(to, 128)
-    source = folder / "source"
-    parts = sorted(source.rglob("*.parquet")) or make_trips(source, scale)
+    parts = make_trips(folder, scale)
     table = folder / f"trips-{to}"
     point = gl.geometry("OGC:CRS84")
     parquet = gl.open(str(parts[0].parent))

@@ -1,0 +1,47 @@
+"""Tables as engines write them today, made on the spot from the data that ships."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geolake_nb.errors import AlreadyThereError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["airports_delta"]
+
+# What the first commit says of itself, so that a table is known that may be made anew.
+_MARK = "demo table of geolake_nb"
+
+
+def airports_delta(folder: str | os.PathLike[str], *, spark: SparkSession | None = None, files: int = 96) -> str:
+    """A Delta table of the airports that Spark writes: a geometry column, no geo bounds, files in no spatial order.
+
+    Each file holds airports of the whole world, as a load by key leaves them. An earlier table of this function in
+    the same folder is replaced.
+    """
+    from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's users know
+
+    from geolake_nb.demo.data import airports
+    from geolake_nb.spark.session import session_for
+
+    path = Path(folder).absolute()
+    _make_room(path)
+    frame = session_for(spark).createDataFrame(airports())
+    frame = frame.withColumn("location", F.st_setsrid(F.st_geomfromwkb("location"), 4326))
+    # By the hash of the code: the same files on every machine, whatever its cores.
+    frame.repartition(files, "code").write.format("delta").option("userMetadata", _MARK).save(str(path))
+    return os.fspath(folder)
+
+
+def _make_room(path: Path) -> None:
+    if not path.exists() or not any(path.iterdir()):
+        return
+    first = path / "_delta_log" / "00000000000000000000.json"
+    if not first.exists() or _MARK not in first.read_text():
+        raise AlreadyThereError("other files are there", where=str(path), remedy="choose a folder that is empty")
+    shutil.rmtree(path)

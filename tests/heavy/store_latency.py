@@ -1,0 +1,119 @@
+"""Tables in a store whose every answer takes 50 ms: `python -m tests.heavy.store_latency`.
+
+A Delta table of 100,000 files is opened from each kind of checkpoint, an Iceberg table of as many from its manifests,
+and the footers of 10,000 files are read. What counts is counted at the store: how many requests came one after the
+other, and how many were under way at once. The time is at most that of the same table on the local disk, what the
+library below takes to start, and what a client that does nothing else takes for the same bytes and for as many
+answers as came one after the other: 50 ms each, and a little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import geolake_nb as gl
+from geolake_nb.formats.storage import Storage
+from tests.heavy.bench_open_delta import make_checkpoint, make_json
+from tests.heavy.folder_store import folder_store
+from tests.http_proxy import longest_chain, most_in_flight
+from tests.promises.stored_tables import in_parts, many_files, many_manifests, with_sidecars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.heavy.folder_store import Served
+
+LONGEST_CHAIN = 20
+FEWEST_IN_FLIGHT = 64
+MAKERS: dict[str, Callable[[Path, int], object]] = {
+    "one checkpoint": lambda folder, files: make_checkpoint(folder, "geo", files),
+    "40 parts": lambda folder, files: in_parts(folder, files, 40),
+    "40 sidecar files": lambda folder, files: with_sidecars(folder, files, 40),
+    "JSON commits": lambda folder, files: make_json(folder, "geo", files),
+    "Iceberg, 40 manifests": lambda folder, files: many_manifests(folder, files, 40),
+}
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What reading from the store took."""
+
+    seconds: float
+    requests: int
+    chain: int
+    in_flight: int
+
+
+def timed(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def measured(store: Served, act: Callable[[], object]) -> Figures:
+    store.seen()
+    seconds = timed(act)
+    seen = store.seen()
+    return Figures(seconds, len(seen), longest_chain(seen), most_in_flight(seen))
+
+
+def is_opened_late(name: str, held: Path, options: argparse.Namespace) -> bool:
+    """Print what opening takes; whether it is too much."""
+    folder = held / "lake" / "t"
+    MAKERS[name](folder, options.files)
+    starts: list[float] = []
+    bytes_: list[float] = []
+    locals_: list[float] = []
+    found: list[Figures] = []
+    with folder_store(held, delay=options.delay) as store:
+        answer = min(store.seconds(["lake/none"]) for _ in range(10))
+        keys = [str(one.relative_to(held)) for one in folder.rglob("*") if one.is_file() and one.stat().st_size]
+        for _ in range(options.rounds):  # in turns: the machine is as busy for one as for the other
+            starts.append(timed(lambda: Storage.at("s3://lake/t", options=store.options)))
+            bytes_.append(store.seconds(keys) - answer * len(keys))
+            locals_.append(timed(lambda: gl.open(str(folder))))
+            found.append(measured(store, lambda: gl.open("s3://lake/t", storage_options=store.options)))
+    shutil.rmtree(folder)
+    got = min(found, key=lambda one: one.seconds)
+    limit = min(locals_) + min(starts) + max(0.0, min(bytes_)) + answer * got.chain
+    late = got.chain > LONGEST_CHAIN or got.seconds > limit
+    print(f"{'open, ' + name:28}{min(locals_):9.2f}{got.seconds:9.2f}{limit:9.2f}{got.requests:10,}{got.chain:10}"
+          f"{got.in_flight:9}{'  TOO LATE' if late else ''}", flush=True)  # fmt: skip
+    return late
+
+
+def are_footers_late(held: Path, options: argparse.Namespace) -> bool:
+    """Print what reading footers takes; whether they are asked for too few at a time, or more than once."""
+    folder = many_files(held / "lake" / "footers", options.footers)
+    with folder_store(held, delay=options.delay) as store:
+        table = gl.open("s3://lake/footers", storage_options=store.options)
+        got = measured(store, table.row_groups)
+    local = timed(gl.open(str(folder)).row_groups)
+    late = got.in_flight < FEWEST_IN_FLIGHT or got.requests > options.footers
+    print(f"{'footers':28}{local:9.2f}{got.seconds:9.2f}{'':9}{got.requests:10,}{got.chain:10}{got.in_flight:9}"
+          f"{'  TOO FEW AT A TIME' if late else ''}")  # fmt: skip
+    return late
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--footers", type=int, default=10_000)
+    parser.add_argument("--delay", type=float, default=0.05)
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    print(f"{'what':28}{'local s':>9}{'store s':>9}{'at most':>9}{'requests':>10}{'in a row':>10}{'at once':>9}")
+    with tempfile.TemporaryDirectory() as held:
+        late = [is_opened_late(name, Path(held), options) for name in MAKERS]
+        late.append(are_footers_late(Path(held), options))
+    raise SystemExit(any(late))
+
+
+if __name__ == "__main__":
+    main()
