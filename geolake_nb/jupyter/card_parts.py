@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.message_text import shortened
+from geolake_nb.core.message_text import plural, shortened
 from geolake_nb.jupyter.card_style import card_style
 from geolake_nb.jupyter.html import Child, Markup, tag
 from geolake_nb.jupyter.magic_words import quoted_word
@@ -137,15 +137,6 @@ def left_out(shown: int, total: int, how: str) -> Markup | None:
     ('<p class="faint">5 more: t.files</p>', None)
     """
     return tag("p", f"{total - shown:,} more: {how}", class_="faint") if total > shown else None
-
-
-def plural(count: int, noun: str) -> str:
-    """A number and what it counts.
-
-    >>> plural(1, "file"), plural(1200, "file")
-    ('1 file', '1,200 files')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def time(when: datetime | None) -> Markup | None:

@@ -47,6 +47,9 @@ _CSS = """
 .geolake-card summary:focus-visible { outline: 2px solid var(--geolake-main); outline-offset: 2px; }
 .geolake-card ul.tree, .geolake-card ul.tree ul { list-style: none; margin: 0; padding-left: 16px; }
 .geolake-card ul.tree summary { font-weight: inherit; }
+.geolake-card ul.findings { list-style: none; margin: 0; padding-left: 16px; }
+.geolake-card li.finding { margin: 8px 0; }
+.geolake-card td details { margin: 0; }
 .geolake-card ol.actions code { display: block; white-space: pre-wrap; max-height: 12em; overflow: auto; }
 .geolake-card .bar { display: flex; height: 10px; border: 1px solid var(--geolake-line); border-radius: 5px; }
 .geolake-card .bar { overflow: hidden; max-width: 40em; background: var(--geolake-soft); }

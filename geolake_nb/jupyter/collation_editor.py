@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
+from geolake_nb.core.message_text import plural
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
 from geolake_nb.jupyter.collation_names import collation_names, found_names
-from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, button, control, heading, shown
+from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, beside, button, control, heading, shown
 from geolake_nb.jupyter.html import tag
 from geolake_nb.planning.collate import string_path
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CollationEditor"]
 
+_ROWS = 8
 _MOST_STRINGS = 500
 _MOST_NAMES = 200
 _MOST_LINES = 400
@@ -55,6 +57,7 @@ class CollationEditor(Editor):
             kept = self.draft
             self.draft = kept.dropping([path]) if identifier is None else kept.setting([path], identifier)
         self._look()
+        self._choose(changes or {})
 
     def __repr__(self) -> str:
         strings = sum(row.is_string for row in self.draft.rows)
@@ -67,10 +70,10 @@ class CollationEditor(Editor):
 
     def _make_controls(self) -> None:
         self.filter = control(ipywidgets.Text, "field-filter", "Filter strings", placeholder="part of a name")
-        self.fields = control(ipywidgets.SelectMultiple, "fields", "Strings", rows=10)
+        self.fields = control(ipywidgets.SelectMultiple, "fields", "Strings", rows=_ROWS)
         self.note = shown("note")
         self.search = control(ipywidgets.Text, "collation-search", "Search collations", placeholder="such as: de ci")
-        self.offers = control(ipywidgets.Select, "collations", "Collation", rows=6)
+        self.offers = control(ipywidgets.Select, "collations", "Collation", rows=_ROWS)
         self.source = shown("source")
         self.from_spark = button("spark-refresh", "Ask Spark for its collations", self._ask_spark)
         self.set_button = button("set", "Set", self._set, tooltip="Give the chosen strings the chosen collation")
@@ -92,12 +95,10 @@ class CollationEditor(Editor):
             box.observe(lambda _: self.plan_place.clear(), names="value")
         self.add(
             heading("Collations", self.table.location),
-            self.filter,
-            self.fields,
-            self.note,
-            self.search,
-            self.offers,
-            ipywidgets.HBox([self.from_spark, self.source]),
+            beside(
+                [self.filter, self.fields, self.note],
+                [self.search, self.offers, ipywidgets.HBox([self.from_spark, self.source])],
+            ),
             ipywidgets.HBox([self.set_button, self.drop_button, self.keep_button]),
             self.refresh,
             self.upgrade,
@@ -173,9 +174,19 @@ class CollationEditor(Editor):
         lines = schema_diff(self.table.snapshot, self.draft)
         signs = {"-": "gone", "+": "new"}
         text = [tag("span", str(line), tag("br"), class_=signs.get(line.sign)) for line in lines[:_MOST_LINES]]
-        about = f"The schema changes in {len(self.draft.edits):,} strings:" if lines else "The schema stays as it is."
+        changed = plural(len(self.draft.edits), "string")
+        about = f"The schema changes in {changed}:" if lines else "The schema stays as it is."
         more = [f"and {len(lines) - _MOST_LINES:,} lines more"] if len(lines) > _MOST_LINES else []
         self.diff.value = str(tag("div", tag("p", about), tag("pre", text, more) if lines else None))
+
+    def _choose(self, changes: Mapping[str, str | None]) -> None:
+        """Mark the strings that have edits to begin with, and the collation of the first."""
+        self.fields.value = tuple(
+            row.path for row in self.draft.found(self.filter.value) if row.path in self.draft.edits
+        )
+        first = next(iter(changes.values()), None)
+        if first in self.offers.options:
+            self.offers.value = first
 
     def _filtered(self, _: object) -> None:
         rows = self.draft.found(self.filter.value)
@@ -185,7 +196,7 @@ class CollationEditor(Editor):
         self.fields.value = tuple(row.path for row in here if row.path in chosen)
         left = f", {len(rows) - len(here):,} lines not shown: filter them" if len(rows) > len(here) else ""
         count = sum(row.is_string for row in rows)
-        self.note.value = str(tag("span", f"{count:,} strings{left}", class_="geolake-faint"))
+        self.note.value = str(tag("span", f"{plural(count, 'string')}{left}", class_="geolake-faint"))
 
     def _searched(self, _: object) -> None:
         found = found_names(self.names, self.search.value)[:_MOST_NAMES]

@@ -13,11 +13,11 @@ from geolake_nb.jupyter.html import tag
 from geolake_nb.jupyter.plan_view import PlanView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from geolake_nb.api.plan import Plan, Report
 
-__all__ = ["Editor", "PlanPlace", "button", "control", "heading", "hidden", "shown"]
+__all__ = ["Editor", "PlanPlace", "beside", "button", "control", "heading", "hidden", "shown"]
 
 # The notebook's own colours, so that light and dark themes both fit; mixed with that of the text to be readable.
 _CSS = """
@@ -40,6 +40,12 @@ _CSS = """
   color: var(--jp-content-font-color1);
   background: var(--jp-layout-color1);
 }
+.geolake-editor .geolake-columns { flex-wrap: wrap; gap: 4px 20px; overflow: visible; }
+.geolake-editor .geolake-column { flex: 1 1 300px; width: auto; overflow: visible; }
+.geolake-editor .geolake-columns .widget-inline-hbox { flex-direction: column; align-items: stretch; height: auto; }
+.geolake-editor .geolake-columns .widget-label { align-self: flex-start; font-weight: 600; }
+.geolake-editor .geolake-columns select { width: auto; }
+.geolake-editor .geolake-diff p { margin: 4px 0; }
 .geolake-editor .geolake-diff pre {
   margin: 0;
   max-height: 20em;
@@ -86,6 +92,20 @@ def button(name: str, label: str, act: Callable[[], None], **options: Any) -> An
 def heading(text: str, place: str) -> Any:
     """The first line of an editor: what it is, and of which table."""
     return ipywidgets.HTML(str(tag("div", text, " ", tag("code", place), class_="geolake-heading")))
+
+
+def beside(*columns: Sequence[Any]) -> Any:
+    """Columns of controls, each label above its control; they are below each other where there is no room.
+
+    >>> len(beside([control(ipywidgets.Text, "search", "Search")], []).children)
+    2
+    """
+    parts = [ipywidgets.VBox(list(column)) for column in columns]
+    for part in parts:
+        part.add_class("geolake-column")
+    box = ipywidgets.HBox(parts)
+    box.add_class("geolake-columns")
+    return box
 
 
 def shown(name: str) -> Any:

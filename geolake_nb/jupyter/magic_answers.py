@@ -8,6 +8,7 @@ from geolake_nb.cli.collations import collation_changes
 from geolake_nb.cli.convert import convert_plan
 from geolake_nb.cli.explain import window
 from geolake_nb.cli.plan_options import geo_types
+from geolake_nb.cli.repair import repair_plan
 from geolake_nb.cli.rewrite import rewrite_plan
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.progress import shown_progress
@@ -72,7 +73,7 @@ def _check(table: Table, options: Options) -> Any:
 
 def _repair(table: Table, options: Options) -> Any:
     with shown_progress("footers") as tell:
-        plan = table.plan_repair(columns=options.column, verify=options.verify, on_progress=tell)
+        plan = repair_plan(table, options, tell)
     return _planned(plan, options)
 
 

@@ -28,6 +28,7 @@ from geolake_nb.cli import (
     undo,
 )
 from geolake_nb.cli.table_options import add_table_options
+from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError
 
 if TYPE_CHECKING:
@@ -194,4 +195,4 @@ class _Parser(argparse.ArgumentParser):
         hint = f"did you mean {near[0]}? " if near and "unrecognized" in message else ""
         if _SHELL_ONLY & set(message.split()):
             hint = "leave out what is for a shell, a cell holds the value itself; "
-        raise GeolakeError(message, remedy=f"{hint}%geolake help {name} shows how it is used")
+        raise GeolakeError(without_secrets(message), remedy=f"{hint}%geolake help {name} shows how it is used")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
+from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.magic_answers import answer
@@ -49,7 +50,9 @@ class GeolakeMagics(Magics):
             if words is not None and _DEBUG in words:
                 raise
             kind = type(problem).__name__
-            unexpected = GeolakeError(f"{kind}: {problem}", remedy="this is a fault of ours; please report it")
+            unexpected = GeolakeError(
+                f"{kind}: {without_secrets(str(problem))}", remedy="this is a fault of ours; please report it"
+            )
             _in_one_sentence(unexpected)
             raise unexpected from problem
 

@@ -225,8 +225,10 @@ def way_to_wgs84(crs: Crs) -> Any:
 
 def _in_degrees(sides: _Floats, whole: NDArray[np.bool_], flags: NDArray[np.int8]) -> PlacedBoxes:
     with np.errstate(invalid="ignore"):
-        beyond = (np.abs(sides[:, ::2]) > 180.0).any(axis=1) | (np.abs(sides[:, 1::2]) > 90.0).any(axis=1)
-        torn = whole & (np.abs(sides[:, ::2]) > 180.0).any(axis=1) & (sides[:, 0] > sides[:, 2])
+        # A bound may be rounded outward: one that ends at a pole lies beyond it by less than anybody can mean.
+        x_beyond = (np.abs(sides[:, ::2]) > 180.0 + _ROUNDING).any(axis=1)
+        beyond = x_beyond | (np.abs(sides[:, 1::2]) > 90.0 + _ROUNDING).any(axis=1)
+        torn = whole & x_beyond & (sides[:, 0] > sides[:, 2])
     flags = np.where(whole & beyond, 1 + FLAGS.index(OUT_OF_RANGE), flags).astype(np.int8)
     flags[torn] = 1 + FLAGS.index(NO_BOX)
     return PlacedBoxes(sides, Outlines(), flags)

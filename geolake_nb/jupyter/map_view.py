@@ -145,6 +145,15 @@ class GeolakeMap(MapWidget):
                 self.set_trait(name, value)
         self._put_overlay(overlay, data)
 
+    def beside(self, other: GeolakeMap) -> Any:
+        """Both maps in one row: they move together, and a window in one is asked of the other too."""
+        import ipywidgets
+
+        if other.window is None:
+            other.window = self.window
+        ipywidgets.link((other, "window"), (self, "window"))
+        return side_by_side(self, other)
+
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the map as one HTML file that needs neither a kernel nor a network."""
         with written_file(path) as target:
@@ -155,7 +164,8 @@ class GeolakeMap(MapWidget):
         if self._title is not None:
             return self._title
         name = self.snapshot.location.rstrip("/").rpartition("/")[2]
-        version = "" if self.snapshot.version is None else f", version {self.snapshot.version}"
+        # The id of a snapshot of Iceberg is a number that tells nobody anything.
+        version = f", version {self.snapshot.version}" if self.snapshot.format is TableFormat.DELTA else ""
         return f"{visible(name)}: {visible(self.column)}{version}"
 
     def _load(self) -> dict[str, Any]:
@@ -370,7 +380,7 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
     for one in (before, after):
         one.layout = ipywidgets.Layout(flex="1 1 0", min_width="0", width="auto")
     ipywidgets.jslink((before, "view"), (after, "view"))
-    return ipywidgets.HBox([before, after])
+    return ipywidgets.HBox([before, after], layout=ipywidgets.Layout(grid_gap="8px"))
 
 
 def _marks(found: Explanation) -> tuple[bytes, list[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.live_part import display_live
-from geolake_nb.jupyter.map_view import GeolakeMap, side_by_side
+from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.progress import in_notebook
 
 if TYPE_CHECKING:
@@ -30,11 +30,7 @@ def preview_maps(preview: Preview) -> Any:
     """The two maps, which move together and are asked for the same window; `None` without a geo column."""
     if preview.column is None or preview.schema is None:
         return None
-    import ipywidgets
-
-    before, after = (_map(preview, side, name) for side, name in ((preview.before, "before"), (preview.after, "after")))
-    ipywidgets.link((before, "window"), (after, "window"))
-    return side_by_side(before, after)
+    return _map(preview, preview.before, "before").beside(_map(preview, preview.after, "after"))
 
 
 def _map(preview: Preview, side: PreviewSide, name: str) -> GeolakeMap:

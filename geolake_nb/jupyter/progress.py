@@ -56,6 +56,7 @@ class _Bar:
         self._what = what
         self._next = time.monotonic() + _PATIENCE
         self._widget: Any = None
+        self._shown: Any = None
 
     def __call__(self, done: int, total: int) -> None:
         now = time.monotonic()
@@ -67,11 +68,13 @@ class _Bar:
             from ipywidgets import IntProgress
 
             self._widget = IntProgress(min=0)
-            display(self._widget)  # type: ignore[no-untyped-call]
+            self._shown = display(self._widget, display_id=True)  # type: ignore[no-untyped-call]
         self._widget.max, self._widget.value = total, done
         self._widget.description = f"{done:,} of {total:,} {self._what}"
         self._widget.style.description_width = "initial"
 
     def close(self) -> None:
         if self._widget is not None:
+            # Of the output too: a saved notebook would show the bar for ever as it was.
+            self._shown.update({"text/plain": ""}, raw=True)
             self._widget.close()

@@ -87,7 +87,9 @@ class RasterBrowser(Editor):
         self.next = button("next", "Next page", lambda: self.show_page(self.page + 1))
         self.note = shown("note")
         self.card = shown("raster-details")
-        self.picture = ipywidgets.Image(format="png", layout=ipywidgets.Layout(max_width="256px", max_height="256px"))
+        # Else the row would stretch it to its own height.
+        own_size = ipywidgets.Layout(align_self="flex-start", flex="0 0 auto", max_width="256px", max_height="256px")
+        self.picture = ipywidgets.Image(format="png", layout=own_size)
         self.picture.add_class("geolake-thumbnail")
         hidden(self.picture, when=True)
         self.map = self._made_map()
@@ -107,7 +109,6 @@ class RasterBrowser(Editor):
         rings = self.entries.outlines()
         made = MapWidget(
             **(map_traits(self.entries.placed()) | (pack_rings(rings) if rings else {})),
-            color_by="overlap",
             noun="rasters",
             names=self._names(),
             title=self.table.location.rstrip("/").rpartition("/")[2],

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BandFacts", "RasterDetails", "RasterEntries", "RasterEntry", "without_secrets"]
 
 _WIDTH = 400
+_LONG_NAME = 40
 _USER = re.compile(r"\b(https?|ftp)://[^/@\s]*@", re.IGNORECASE)
 _QUERY = re.compile(r"(https?://[^?]*)\?.*|([^?]*)\?.*(?:key|secret|sig|signature|token)=.*", re.IGNORECASE | re.DOTALL)
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -64,8 +65,20 @@ class RasterEntry:
 
     def __str__(self) -> str:
         bands = "1 band" if self.bands == 1 else f"{self.bands:,} bands"
-        name = printable(self.path.rpartition("/")[2], _WIDTH)
+        name = printable(_short_name(self.path), _WIDTH)
         return f"{self.number}  {name} #{self.place}  {self.width:,} x {self.height:,}, {bands}"
+
+
+def _short_name(path: str) -> str:
+    """The partition and the name of a data file, whose middle is left out where it is long.
+
+    >>> _short_name("/t/data/day=1/part-00000-786758ea-e434-4543-a532-c46c13490047-c001.zstd.parquet")
+    'day=1/part-00000-786...c001.zstd.parquet'
+    """
+    *folders, name = path.split("/")
+    if len(name) > _LONG_NAME:
+        name = f"{name[:14]}...{name[-17:]}"
+    return "/".join([*(folder for folder in folders if "=" in folder), name])
 
 
 @dataclass(frozen=True, slots=True)

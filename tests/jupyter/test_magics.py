@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
@@ -85,6 +86,13 @@ def test_a_line_says_what_python_says(book, t):
     assert box.to_dict() == t.explain(gl.Box(-10, 35, 30, 60)).to_dict()
     assert book.value("%geolake diff t 0 1").to_dict() == t.diff(0, 1).to_dict()
     assert book.value("%geolake repair t").hash == t.plan_repair().hash
+
+
+def test_a_repair_gives_a_type_to_a_plain_column(book, tmp_path):
+    pq.write_table(pa.table({"place": [bytes.fromhex("0101000000") + bytes(16)]}), tmp_path / "plain.parquet")
+    said = book.value("%geolake repair plain.parquet --column place=geometry")
+    assert said.hash == gl.open("plain.parquet").plan_repair(columns={"place": gl.geometry("OGC:CRS84")}).hash
+    assert not said.is_empty
 
 
 def test_a_cell_is_a_filter_of_many_lines(book, t):

@@ -59,6 +59,11 @@ def test_what_cannot_be_drawn_is_flagged_and_what_is_missing_is_counted():
     assert placed.problems() == {OUT_OF_RANGE: 2, NO_BOX: 3}
 
 
+def test_a_box_that_ends_at_a_pole_or_the_antimeridian_may_be_rounded_outward():
+    boxes = column((-180.0000000002, -90.0000000001, 180.0000000002, 90.0000000001))
+    assert place_boxes(boxes, CRS84).problems() == {}
+
+
 # Areas in their own unit: a zone, a cone, both poles, the Pacific over 180, a world in metres, grads from Paris.
 AREAS = {
     "EPSG:32633": (2e5, 1e5, 8e5, 8e6),

@@ -127,6 +127,26 @@ def test_a_box_over_the_antimeridian_is_there_on_either_side_and_on_the_next_cop
     assert shown.click(-170, -10) == [WRAPPED]
 
 
+@pytest.mark.parametrize("height", [420, 480])
+def test_a_view_that_is_given_stays(show, height):
+    shown = show(specimens(view={"lat": 45, "lng": 8, "zoom": 3}, height=height))
+    shown.page.wait_for_timeout(600)  # longer than the map glides
+    frame = shown.page.locator(".glm-map").bounding_box()
+    middle = (frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2)
+    assert shown.on_screen(8, 45) == pytest.approx(middle, abs=1)
+
+
+def test_the_land_shows_through_many_boxes_that_lie_over_each_other(show):
+    shown = show({"boxes": pack_float64([[-170, -60, 170, 60]] * 300), "view": {"lat": 10, "lng": 0, "zoom": 2}})
+    pixel = "[...document.querySelector('.glm-data').getContext('2d').getImageData(...argument, 1, 1).data]"
+    (x, y), ratio = shown.corner, shown.ask("Math.min(2, window.devicePixelRatio)")
+    sahara, atlantic = (
+        shown.ask(pixel, [round((across - x) * ratio), round((down - y) * ratio)])
+        for across, down in (shown.on_screen(20, 15), shown.on_screen(-35, 15))
+    )
+    assert sum(abs(one - other) for one, other in zip(sahara, atlantic, strict=True)) > 15
+
+
 def test_points_lines_and_polar_boxes_can_be_seen_and_clicked(show):
     shown = show(specimens())
     assert shown.click(0, 0) == [POINT]
@@ -322,6 +342,20 @@ def test_outlines_replace_rectangles_and_overlays_can_be_switched(show):
     assert [boxes.nth(i).is_checked() for i in range(4)] == [True, True, False, True]
     boxes.nth(0).uncheck()
     shown.settle()
+
+
+@pytest.mark.parametrize(("is_cut", "rings"), [(True, [(170, 180), (-180, -170)]), (False, [(170, 180)])])
+def test_a_cut_at_180_is_no_edge_of_a_shape_that_lies_on_both_sides(show, is_cut, rings):
+    shapes = [(0, [[west, -33], [east, -33], [east, -22], [west, -22]]) for west, east in rings]
+    box = [170, -33, -170 if is_cut else 180, -22]
+    shown = show({"boxes": pack_float64([box]), **pack_rings(shapes), "view": {"lat": -28, "lng": 175, "zoom": 4}})
+    pixels = "[...document.querySelector('.glm-data').getContext('2d').getImageData(...argument, 5, 1).data]"
+    (x, y), ratio = shown.corner, shown.ask("Math.min(2, window.devicePixelRatio)")
+    inside, across = (
+        shown.ask(pixels, [round((place[0] - x) * ratio) - 2, round((place[1] - y) * ratio)])
+        for place in (shown.on_screen(175, -28), shown.on_screen(180, -28))
+    )
+    assert (inside == across) is is_cut
 
 
 def test_hostile_text_is_shown_as_text(show):

@@ -301,6 +301,16 @@ def test_two_maps_move_together():
     assert pair.children == (one, other)
 
 
+def test_maps_beside_each_other_are_asked_for_one_window():
+    table = mapped_table(np.array([[0.0, 0, 10, 10], [20, 0, 30, 10]]))
+    left, right = table.map(title="before"), table.map(title="after")
+    left.window = [1.0, 1.0, 2.0, 2.0]
+    assert [one.title for one in left.beside(right).children] == ["before", "after"]
+    assert right.verdict["files_read"] == 1
+    right.window = [5.0, 5.0, 25.0, 6.0]
+    assert (left.window, left.verdict["files_read"]) == (right.window, 2)
+
+
 def test_a_preview_has_two_maps_that_are_asked_for_one_window(tmp_path):
     table = gl.open(str(small_tables.make_delta(tmp_path / "t")))
     preview = table.plan_rewrite(cluster_by="geom").preview()

@@ -13,6 +13,9 @@ export const OUT_OF_RANGE = 2;
 /** Cannot be drawn: a side is NaN or infinite, or ymin > ymax. */
 export const BROKEN = 3;
 
+/** Degrees by which a bound that ends at a pole may be rounded outward. */
+const ROUNDING = 1e-9;
+
 export interface Boxes {
   readonly count: number;
   /** Four sides in degrees per item, as sent. */
@@ -28,8 +31,8 @@ export function flagOf(xmin: number, ymin: number, xmax: number, ymax: number): 
   if (Number.isNaN(xmin) && Number.isNaN(ymin) && Number.isNaN(xmax) && Number.isNaN(ymax)) return NO_BOUNDS;
   const finite = Number.isFinite(xmin) && Number.isFinite(ymin) && Number.isFinite(xmax) && Number.isFinite(ymax);
   if (!finite || ymin > ymax) return BROKEN;
-  if (xmin < -180 || xmin > 180 || xmax < -180 || xmax > 180) return xmin > xmax ? BROKEN : OUT_OF_RANGE;
-  return ymin < -90 || ymax > 90 ? OUT_OF_RANGE : FINE;
+  if (Math.max(Math.abs(xmin), Math.abs(xmax)) > 180 + ROUNDING) return xmin > xmax ? BROKEN : OUT_OF_RANGE;
+  return Math.max(-ymin, ymax) > 90 + ROUNDING ? OUT_OF_RANGE : FINE;
 }
 
 export function placeBoxes(degrees: Float64Array): Boxes {

@@ -11,7 +11,7 @@ export const UNKNOWN = 255;
 // Low values stay near the ground of the map, high ones stand out: dark on light, bright on dark.
 const RAMPS: Record<Theme, string[]> = {
   light: ["#8fc9a6", "#5fb3a1", "#3d99a0", "#2b7d9c", "#2a5f92", "#2e4180", "#2b2463"],
-  dark: ["#33527f", "#2b7193", "#27919a", "#35b094", "#6acb7f", "#b1e067", "#fdf06a"],
+  dark: ["#4f74b8", "#3b88ad", "#2f9ea4", "#3ab598", "#6acb7f", "#b1e067", "#fdf06a"],
 };
 const CATEGORIES: Record<Theme, string[]> = {
   light: ["#2f6fb5", "#d9730d", "#2a8a5c", "#b5408f", "#7a5cc2", "#8f6b1e", "#0d8ca3", "#c0392b", "#5b6b2c"],
@@ -110,7 +110,8 @@ export function ticksOf(low: number, high: number, style: ValueStyle): Tick[] {
     return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
   };
   const text = (value: number): string => valueText(value, style, true);
-  if (!(high > low)) return [{ at: 0.5, text: text(low) }];
+  // One label where two would read the same.
+  if (!(high > low) || text(low) === text(high)) return [{ at: 0.5, text: text(low) }];
   const inner = log ? powers(low, high) : style.kind === "time" ? [] : rounds(low, high);
   const ends = [{ at: 0, text: text(low) }, { at: 1, text: text(high) }];
   const ticks = [ends[0]];

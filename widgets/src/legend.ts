@@ -2,6 +2,7 @@
 import { type Rgb, type Tick, cssOf, ticksOf } from "./colour";
 import { el } from "./dom";
 import type { Items } from "./items";
+import type { DrawnOverlay } from "./layers_panel";
 import type { Frame } from "./painter";
 import type { Palette } from "./palette";
 import { countText } from "./value_text";
@@ -11,8 +12,10 @@ export class Legend {
   private shown = "";
 
   /** Draws the key anew when something in it has changed: a frame passes here on every move. */
-  update(items: Items, palette: Palette, colorBy: string, frame: Frame, noun: string): void {
-    const state = JSON.stringify([colorBy, palette.theme, frame.mode, frame.maximum, items.count, countMarks(items), items.columns.map((c) => c.key)]);
+  update(items: Items, palette: Palette, colorBy: string, frame: Frame, noun: string, overlays: readonly DrawnOverlay[]): void {
+    const over = overlays.filter(({ visible }) => visible).map(({ overlay, colour }) => [overlay.name, colour]);
+    const keys = items.columns.map((column) => column.key);
+    const state = JSON.stringify([colorBy, palette.theme, frame.mode, frame.maximum, items.count, countMarks(items), keys, over]);
     if (state === this.shown) return;
     this.shown = state;
     const parts: Node[] = [];
@@ -26,14 +29,15 @@ export class Legend {
       parts.push(heading(told ? column.label : `${column.label} (${column.unit})`));
       if (scale.places) parts.push(...ramp(palette.ramp, scale.ticks));
       for (const { text, count, colour } of scale.swatches) {
-        parts.push(line(colour === null ? palette.unknown : palette.categories[colour], text, count));
+        parts.push(line(cssOf(colour === null ? palette.unknown : palette.categories[colour]), text, count));
       }
-      if (scale.unknown) parts.push(line(palette.unknown, "unknown", scale.unknown));
+      if (scale.unknown) parts.push(line(cssOf(palette.unknown), "unknown", scale.unknown));
       if (frame.mode === "means") parts.push(hint("mean per cell"));
     } else if (colorBy === "overlap") {
       parts.push(heading(`Overlap, ${noun} per cell`), ...ramp(palette.ramp, countTicks(frame.maximum)));
     }
     parts.push(...markLines(items, palette, colorBy, noun));
+    if (over.length) parts.push(heading("Layers"), ...over.slice(0, 6).map(([name, colour]) => line(colour, name, null)));
     this.element.replaceChildren(...parts);
     this.element.hidden = parts.length === 0;
   }
@@ -52,10 +56,10 @@ function countMarks(items: Items): number[] {
 function markLines(items: Items, palette: Palette, colorBy: string, noun: string): Node[] {
   if (!items.marks) return [];
   const [plain, kept, ...skipped] = countMarks(items);
-  const lines = [heading(`This query, ${noun}`), line(colorBy ? null : palette.plain, "read", plain + kept)];
+  const lines = [heading(`This query, ${noun}`), line(colorBy ? null : cssOf(palette.plain), "read", plain + kept)];
   const reasons = skipped.map((count, i) => ({ count, text: items.reasons[i] ?? "other" })).filter(({ count }) => count);
   for (const { count, text } of reasons.sort((a, b) => b.count - a.count).slice(0, 4)) {
-    lines.push(line(palette.faded, `skipped: ${text}`, count));
+    lines.push(line(cssOf(palette.faded), `skipped: ${text}`, count));
   }
   return lines;
 }
@@ -68,13 +72,15 @@ function hint(text: string): HTMLElement {
   return el("div", { class: "glm-hint", text });
 }
 
-/** One colour; null stands for those of the scale above. */
-function line(colour: Rgb | null, text: string, count: number): HTMLElement {
+/** One colour; null stands for those of the scale above. A layer has no count, and the name of a file may be in its text: it is cut. */
+function line(colour: string | null, text: string, count: number | null): HTMLElement {
   const swatch = el("span", { class: "glm-swatch" });
-  if (colour) swatch.style.background = cssOf(colour);
+  if (colour) swatch.style.background = colour;
   else swatch.classList.add("glm-hollow");
   const label = el("span", { class: "glm-legend-text", text, title: text });
-  return el("div", { class: "glm-legend-line" }, swatch, label, el("span", { class: "glm-legend-count", text: countText(count) }));
+  if (count === null) label.classList.add("glm-legend-layer");
+  const counted = count === null ? [] : [el("span", { class: "glm-legend-count", text: countText(count) })];
+  return el("div", { class: "glm-legend-line" }, swatch, label, ...counted);
 }
 
 function ramp(colours: readonly Rgb[], ticks: readonly Tick[]): HTMLElement[] {

@@ -326,7 +326,7 @@ export class MapView {
   }
 
   private drawn(frame: Frame): void {
-    this.legend.update(this.items, this.palette, this.host.get("color_by"), frame, this.host.get("noun"));
+    this.legend.update(this.items, this.palette, this.host.get("color_by"), frame, this.host.get("noun"), this.layers.overlays);
     if (this.host.get("measure")) this.host.set("drawn", { boxes: frame.boxes, ms: frame.ms, mode: frame.mode });
   }
 }
@@ -355,5 +355,7 @@ function leafletIn(frame: HTMLElement): LeafletMap {
     fadeAnimation: !still,
   });
   control.scale({ imperial: false, position: "bottomright", maxWidth: 120 }).addTo(map);
+  // Back from beyond the edge without a glide: one that is under way when a view is set ends on top of that view.
+  map.panInsideBounds = (bounds, options) => LeafletMap.prototype.panInsideBounds.call(map, bounds, { ...options, animate: false });
   return map;
 }

@@ -8,39 +8,53 @@ import { type PixelSheet, inkOf } from "./pixel_sheet";
 export interface OutlineStyle {
   readonly colour: Rgb;
   readonly alpha?: number;
-  /** How strongly the inside is filled. */
-  readonly fill?: number;
   readonly width?: number;
+  /** Whether outlines that are no boxes are drawn finely, which is for a few of them. */
+  readonly fine?: boolean;
 }
 
-/** Draws many items in one style: outlines into the sheet; insides, and shapes that have one, onto the canvas. */
+/** Fills the insides of items that are large enough to have one. */
+export function fillItems(context: CanvasRenderingContext2D, items: Items, view: View, ids: ArrayLike<number>, colour: Rgb, alpha: number): void {
+  const shapes = new Path2D();
+  context.fillStyle = cssOf(colour, alpha);
+  eachShown(items, view, ids, (at, rings, moved) => {
+    for (const ring of rings ?? []) if (!tiny(ring, view)) ringPath(shapes, ring, view, moved);
+    if (rings) return;
+    const [left, top, w, h] = pixelBox(items.boxes.world, at, view, moved);
+    if (w > SMALLEST && h > SMALLEST) context.fillRect(left, top, w, h);
+  });
+  context.fill(shapes);
+}
+
+/** Draws the outlines of many items in one style into the sheet; those that have to be fine, onto the canvas. */
 export function drawItems(context: CanvasRenderingContext2D, sheet: PixelSheet, items: Items, view: View, ids: ArrayLike<number>, style: OutlineStyle): void {
-  const { world } = items.boxes;
-  const { colour, alpha = 1, fill = 0, width = 1 } = style;
+  const { colour, alpha = 1, width = 1, fine = false } = style;
   const ink = inkOf(colour, alpha);
   const shapes = new Path2D();
-  context.fillStyle = cssOf(colour, fill);
+  eachShown(items, view, ids, (at, rings, moved) => {
+    for (const ring of rings ?? []) {
+      if (tiny(ring, view)) sheet.box(...dotOf(ring, view, moved), SMALLEST, ink);
+      else if (fine) outlinePath(shapes, ring, view, moved, isCut(rings ?? []));
+      else sheet.ring(ring, view, moved, width, ink);
+    }
+    if (rings) return;
+    const [left, top, w, h] = pixelBox(items.boxes.world, at, view, moved);
+    sheet.box(left, top, w, h, w <= SMALLEST || h <= SMALLEST ? SMALLEST : width, ink);
+  });
+  context.strokeStyle = cssOf(colour, alpha);
+  context.lineWidth = width;
+  context.stroke(shapes);
+}
+
+/** Calls for each item in view, on every copy of the world. */
+function eachShown(items: Items, view: View, ids: ArrayLike<number>, draw: (at: number, rings: readonly Float64Array[] | undefined, moved: number) => void): void {
+  const { world } = items.boxes;
   for (let n = 0; n < ids.length; n++) {
     const at = ids[n] * 4;
     if (!touches(world, at, view)) continue;
     const rings = items.rings.get(ids[n]);
-    eachCopy(view, world[at], world[at + 2], (moved) => {
-      for (const ring of rings ?? []) {
-        if (tiny(ring, view)) sheet.box(...dotOf(ring, view, moved), SMALLEST, ink);
-        else if (fill) ringPath(shapes, ring, view, moved);
-        else sheet.ring(ring, view, moved, width, ink);
-      }
-      if (rings) return;
-      const [left, top, w, h] = pixelBox(world, at, view, moved);
-      sheet.box(left, top, w, h, w <= SMALLEST || h <= SMALLEST ? SMALLEST : width, ink);
-      if (fill && w > SMALLEST && h > SMALLEST) context.fillRect(left, top, w, h);
-    });
+    eachCopy(view, world[at], world[at + 2], (moved) => draw(at, rings, moved));
   }
-  if (!items.rings.size || !fill) return;
-  context.fill(shapes);
-  context.strokeStyle = cssOf(colour, alpha);
-  context.lineWidth = width;
-  context.stroke(shapes);
 }
 
 /** Draws a few items so that they stand out: dashed, or with a halo. */
@@ -56,7 +70,7 @@ export function drawMarked(context: CanvasRenderingContext2D, items: Items, view
       if (rings) {
         for (const ring of rings) {
           if (tiny(ring, view)) dots.rect(...dotOf(ring, view, moved));
-          else ringPath(lines, ring, view, moved);
+          else outlinePath(lines, ring, view, moved, isCut(rings));
         }
         return;
       }
@@ -131,6 +145,46 @@ function ringPath(path: Path2D, ring: Float64Array, view: View, moved: number): 
   path.closePath();
 }
 
+const cuts = new WeakMap<readonly Float64Array[], boolean>();
+
+/** Whether a shape that lies on both sides of the antimeridian, or all around the world, was cut there. */
+function isCut(rings: readonly Float64Array[]): boolean {
+  let cut = cuts.get(rings);
+  if (cut === undefined) {
+    const spans = rings.map((ring) => spanOf(ring));
+    cut = spans.some(([, x1]) => Number.isInteger(x1)) && spans.some(([x0]) => Number.isInteger(x0));
+    cuts.set(rings, cut);
+  }
+  return cut;
+}
+
+/** The least and the greatest x. */
+function spanOf(ring: Float64Array): [number, number] {
+  let [x0, x1] = [Infinity, -Infinity];
+  for (let i = 0; i < ring.length; i += 2) {
+    x0 = Math.min(x0, ring[i]);
+    x1 = Math.max(x1, ring[i]);
+  }
+  return [x0, x1];
+}
+
+/** A ring to be stroked; a cut along the antimeridian is no edge of the shape. */
+function outlinePath(path: Path2D, ring: Float64Array, view: View, moved: number, cut: boolean): void {
+  if (!cut) {
+    ringPath(path, ring, view, moved);
+    return;
+  }
+  const place = (i: number): [number, number] => [(ring[i] + moved - view.x) * view.scale, (ring[i + 1] - view.y) * view.scale];
+  let drawing = false;
+  for (let i = 0; i < ring.length; i += 2) {
+    const next = (i + 2) % ring.length;
+    const edge = !(ring[i] === ring[next] && Number.isInteger(ring[i]));
+    if (edge && !drawing) path.moveTo(...place(i));
+    if (edge) path.lineTo(...place(next));
+    drawing = edge;
+  }
+}
+
 /** The visible items, one list per step of the scale; list `STEPS` holds those without a value. */
 export function bucketsOf(items: Items, view: View, steps: Uint8Array | null): { lit: number[][]; faded: number[]; flagged: number[] } {
   const lit = Array.from({ length: STEPS + 1 }, (): number[] => []);
@@ -150,10 +204,9 @@ export function bucketsOf(items: Items, view: View, steps: Uint8Array | null): {
 export function drawOverlay(context: CanvasRenderingContext2D, view: View, kind: string, parts: readonly Float64Array[], colour: string): void {
   const path = new Path2D();
   for (const part of parts) {
-    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    const [x0, x1] = spanOf(part);
+    let [y0, y1] = [Infinity, -Infinity];
     for (let i = 0; i < part.length; i += 2) {
-      x0 = Math.min(x0, part[i]);
-      x1 = Math.max(x1, part[i]);
       y0 = Math.min(y0, part[i + 1]);
       y1 = Math.max(y1, part[i + 1]);
     }
@@ -165,12 +218,15 @@ export function drawOverlay(context: CanvasRenderingContext2D, view: View, kind:
         }
         return;
       }
+      if (kind === "rings") {
+        outlinePath(path, part, view, moved, isCut(parts));
+        return;
+      }
       for (let i = 0; i < part.length; i += 2) {
         const [x, y] = [(part[i] + moved - view.x) * view.scale, (part[i + 1] - view.y) * view.scale];
         if (i) path.lineTo(x, y);
         else path.moveTo(x, y);
       }
-      if (kind === "rings") path.closePath();
     });
   }
   if (kind === "points") {

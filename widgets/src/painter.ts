@@ -7,7 +7,7 @@ import { DensityLayer } from "./density_layer";
 import type { Items } from "./items";
 import { type View, worldX, worldY } from "./mercator";
 import type { Overlay } from "./model";
-import { bucketsOf, drawItems, drawMarked, drawOverlay, eachCopy } from "./outlines";
+import { bucketsOf, drawItems, drawMarked, drawOverlay, eachCopy, fillItems } from "./outlines";
 import type { Palette } from "./palette";
 import { PixelSheet } from "./pixel_sheet";
 
@@ -15,6 +15,10 @@ import { PixelSheet } from "./pixel_sheet";
 export const DENSE = 20_000;
 /** Up to this many boxes each is filled, which shows by depth of colour where they overlap. */
 const FILLED = 4_000;
+/** How strongly one inside is filled, and at most all that lie over each other: the land still shows through. */
+const INSIDE = { one: 0.23, all: 0.6 };
+/** Up to this many files that a query reads stand out by a thick outline. */
+const FEW = 50;
 
 /** A shape that is being drawn, in pixels of the map. */
 export interface Rubber {
@@ -51,6 +55,7 @@ interface Inner {
 export class Painter extends Layer {
   private readonly data = el2d("glm-data");
   private readonly top = el2d("glm-top");
+  private readonly insides = el2d("glm-insides");
   private readonly basemap = new BasemapPainter();
   private readonly sheet = new PixelSheet();
   private readonly counts = new DensityLayer();
@@ -138,7 +143,14 @@ export class Painter extends Layer {
     }
   }
 
-  private prepare({ canvas, context }: Surface, view: View, map: LeafletMap): CanvasRenderingContext2D {
+  private prepare(surface: Surface, view: View, map: LeafletMap): CanvasRenderingContext2D {
+    const context = this.sized(surface, view);
+    DomUtil.setPosition(surface.canvas, map.containerPointToLayerPoint([0, 0]));
+    return context;
+  }
+
+  /** An empty surface of the size of the view. */
+  private sized({ canvas, context }: Surface, view: View): CanvasRenderingContext2D {
     const ratio = pixelRatio();
     const [width, height] = [Math.round(view.width * ratio), Math.round(view.height * ratio)];
     if (canvas.width !== width || canvas.height !== height) {
@@ -147,7 +159,6 @@ export class Painter extends Layer {
       canvas.style.width = `${view.width}px`;
       canvas.style.height = `${view.height}px`;
     }
-    DomUtil.setPosition(canvas, map.containerPointToLayerPoint([0, 0]));
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, view.width, view.height);
     return context;
@@ -184,16 +195,27 @@ export class Painter extends Layer {
     let maximum = 0;
     const { lit, faded, flagged } = bucketsOf(items, view, scale?.steps ?? null);
     this.sheet.begin(view.width, view.height, pixelRatio());
-    drawItems(context, this.sheet, items, view, faded, { colour: palette.faded, alpha: filled ? 0.5 : 0.35, fill: filled ? 0.05 : 0 });
+    if (filled) fillItems(context, items, view, faded, palette.faded, 0.05);
+    drawItems(context, this.sheet, items, view, faded, { colour: palette.faded, alpha: filled ? 0.5 : 0.35, fine: filled });
     if (overlap) {
       const colours = { ramp: palette.ramp, alpha: [120, 225] } as const;
       maximum = this.counts.draw(context, view, items.boxes.world, { marks: items.lit, only: 1 }, colours);
     }
-    lit.forEach((ids, step) => {
+    const styled = lit.flatMap((ids, step) => {
       const known = scale?.places ? palette.ramp[step] : palette.categories[step];
-      const colour = step === STEPS ? palette.unknown : overlap ? palette.neutral : scale ? known : palette.plain;
-      if (ids.length) drawItems(context, this.sheet, items, view, ids, { colour, alpha: overlap ? 0.5 : 0.95, fill: filled && !overlap ? 0.14 : 0 });
+      return ids.length ? [{ ids, colour: step === STEPS ? palette.unknown : overlap ? palette.neutral : scale ? known : palette.plain }] : [];
     });
+    if (filled && !overlap) {
+      const insides = this.sized(this.insides, view);
+      for (const { ids, colour } of styled) fillItems(insides, items, view, ids, colour, INSIDE.one);
+      context.globalAlpha = INSIDE.all;
+      context.drawImage(this.insides.canvas, 0, 0, view.width, view.height);
+      context.globalAlpha = 1;
+    }
+    const width = items.lit && styled.reduce((sum, { ids }) => sum + ids.length, 0) <= FEW ? 2 : 1;
+    for (const { ids, colour } of styled) {
+      drawItems(context, this.sheet, items, view, ids, { colour, alpha: overlap ? 0.5 : 0.95, width, fine: filled });
+    }
     this.sheet.draw(context, view.width, view.height);
     drawMarked(context, items, view, flagged, { stroke: palette.flagged, width: 1, dashed: true });
     return { mode: "outlines", boxes, maximum };
@@ -205,9 +227,10 @@ export class Painter extends Layer {
       const options = { marks: items.chosen, only: 1 };
       this.chosenCounts.draw(context, view, items.boxes.world, options, { ramp: palette.selectionRamp, alpha: [90, 200] });
     } else if (items.selected.length) {
-      const fill = items.selected.length <= FILLED ? 0.16 : 0;
+      const fine = items.selected.length <= FILLED;
+      if (fine) fillItems(context, items, view, items.selected, palette.selection, 0.16);
       this.sheet.begin(view.width, view.height, pixelRatio());
-      drawItems(context, this.sheet, items, view, items.selected, { colour: palette.selection, fill, width: 2 });
+      drawItems(context, this.sheet, items, view, items.selected, { colour: palette.selection, width: 2, fine });
       this.sheet.draw(context, view.width, view.height);
     }
     if (scene.hovered !== null && scene.hovered < items.count) {

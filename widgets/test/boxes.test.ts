@@ -50,6 +50,7 @@ test("a box is flagged for what is wrong with it", () => {
     [[190, 0, -170, 1], BROKEN],
     [[190, 0, 200, 1], OUT_OF_RANGE],
     [[0, -91, 1, 1], OUT_OF_RANGE],
+    [[-180.0000000002, -90.0000000001, 180.0000000002, 90.0000000001], FINE],
   ];
   for (const [box, flag] of cases) assert.equal(flagOf(...box), flag, String(box));
   const boxes = placeBoxes(Float64Array.from(cases.flatMap(([box]) => [...box])));

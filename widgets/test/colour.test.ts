@@ -14,6 +14,10 @@ test("a scale keeps the order of its values, and NaN is unknown", () => {
   }
 });
 
+test("two ends that read the same have one label", () => {
+  assert.deepEqual(ticksOf(17901, 17903, { kind: "log", unit: "bytes" }).map(({ at }) => at), [0.5]);
+});
+
 test("no values, one value and equal values have a scale", () => {
   for (const values of [[], [NaN], [7], [7, 7]]) {
     for (const kind of ["linear", "log", "time", "category"] as const) {

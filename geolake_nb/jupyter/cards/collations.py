@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import card, command, folded, grid, left_out, name, plural, title
-from geolake_nb.jupyter.html import join, tag
+from geolake_nb.jupyter.html import tag
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Child, Markup
@@ -24,7 +24,7 @@ def show(collations: TableCollations) -> Markup:
         how = command("collations", collations.location, "COLUMN=icu.de_CI")
         return card("Collations", head, tag("p", "No string has a collation. ", how, " plans one."))
     rows = [_row(column, collations.file_count) for column in collations.columns[:_SHOWN]]
-    headers = ["string", "collation", "version wanted", "files that have it", "files that lag behind"]
+    headers = ["string", "collation", "version wanted", "files with statistics", "files that lag behind"]
     stale = tag("p", "Mend it: ", command("collations", collations.location, "--refresh"))
     return card(
         "Collations",
@@ -39,7 +39,7 @@ def _row(column: ColumnCollation, count: int) -> list[Child]:
     known: list[Child] = [name(column.path), name(str(column.collation))]
     if not column.has_statistics:
         return [*known, "no statistics are kept of it", "", ""]
-    have = [join(f"{files:,} of {count:,} have ", name(version), " ") for version, files in column.files.items()]
+    have = [tag("div", name(version), f" in {files:,} of {count:,}") for version, files in column.files.items()]
     wanted = "none yet" if column.wanted is None else name(column.wanted)
     return [*known, wanted, have or "none", _stale(column)]
 

@@ -47,7 +47,7 @@ def _group(findings: Findings, severity: Severity) -> Markup | None:
     if not group:
         return None
     heading = tag("span", f"{_HEADINGS[severity]}: {len(group):,}", class_=severity.value)
-    items = tag("ul", [tag("li", _finding(one)) for one in group[:_SHOWN]])
+    items = tag("ul", [tag("li", _finding(one), class_="finding") for one in group[:_SHOWN]], class_="findings")
     return folded(heading, items, unfolded=severity is not Severity.INFO)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from geolake_nb.jupyter.card_parts import card, facts, folded, left_out, plural, title
 from geolake_nb.jupyter.cards.engines import engines, locked_out
 from geolake_nb.jupyter.html import tag
+from geolake_nb.planning.change_text import base_text
 from geolake_nb.planning.explanation_text import bytes_text
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def show(plan: Plan) -> Markup:
     reads = change.reads
     about = [
         ("plan", tag("code", plan.hash)),
-        ("on", "a new table" if change.base_version is None else f"version {change.base_version}"),
+        ("on", base_text(change)),
         ("reads", f"{plural(reads.files, 'file')}, {bytes_text(reads.bytes)}" if reads.files else "no data file"),
         ("undo", change.undo),
     ]
@@ -43,7 +44,7 @@ def show(plan: Plan) -> Markup:
         [tag("p", sentence) for sentence in locked_out(change.engines)],
         engines(change.engines),
         _actions(change),
-        tag("p", "Nothing is changed yet. In code: ", tag("code", _call(plan), class_="command")),
+        tag("p", "Nothing is changed until it is applied. In code: ", tag("code", _call(plan), class_="command")),
     )
 
 

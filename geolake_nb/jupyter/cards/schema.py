@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.core.crs import CrsForm
 from geolake_nb.core.schema import children, join_path, type_name
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StringType
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
@@ -12,6 +13,7 @@ from geolake_nb.jupyter.html import tag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from geolake_nb.core.crs import Crs
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import Field
     from geolake_nb.jupyter.html import Markup
@@ -55,10 +57,16 @@ def _geo(field: Field) -> list[str | Markup]:
     if isinstance(found, RasterType):
         return [f"raster {found.encoding}", "", "each raster has its own"]
     if isinstance(found, GeographyType):
-        return [f"geography, {found.algorithm.value} edges", name(found.crs.text, 60), found.crs.name]
+        return [f"geography, {found.algorithm.value} edges", _crs(found.crs), found.crs.name]
     if isinstance(found, GeometryType):
-        return ["geometry", name(found.crs.text, 60), found.crs.name]
+        return ["geometry", _crs(found.crs), found.crs.name]
     raise AssertionError
+
+
+def _crs(crs: Crs) -> str | Markup:
+    # A whole definition is long, and its first words tell nothing.
+    whole = {CrsForm.PROJJSON: "defined by PROJJSON", CrsForm.WKT: "defined by WKT"}
+    return whole.get(crs.form) or name(crs.text, 60)
 
 
 def _fields(fields: Sequence[Field], depth: int) -> list[Markup | None]:

@@ -37,7 +37,7 @@ def show(table: Table, findings: Findings | None = None) -> Markup:
     about = [
         ("format", snapshot.format.value.capitalize()),
         ("version", None if snapshot.version is None else str(snapshot.version)),
-        ("of", time(snapshot.timestamp)),
+        ("as of", time(snapshot.timestamp)),
         ("protocol", snapshot.protocol.summary),
         ("files", known["files"]),
         ("rows", "not known" if known["rows"] is None else known["rows"]),

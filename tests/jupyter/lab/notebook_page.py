@@ -22,9 +22,9 @@ READY = """() => {
   const kernel = widget?.sessionContext?.session?.kernel;
   return Boolean(widget?.context?.isReady && kernel?.connectionStatus === 'connected' && kernel.status === 'idle');
 }"""
-RUN = """async seconds => {
+RUN = """async ([command, seconds]) => {
   const slow = new Promise(done => setTimeout(() => done('too slow'), seconds * 1000));
-  const run = window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => 'run');
+  const run = window.jupyterapp.commands.execute(command).then(() => 'run');
   const end = await Promise.race([run, slow]);
   const cells = [...window.jupyterapp.shell.currentWidget.content.model.cells];
   const errors = cells.flatMap(cell => cell.toJSON().outputs ?? []).filter(one => one.output_type === 'error');
@@ -35,6 +35,8 @@ ASK = """async ([code, answer]) => {
   const asked = { code, store_history: false, user_expressions: { answer } };
   return (await kernel.requestExecute(asked).done).content;
 }"""
+THEMED = """theme => document.body.dataset.jpThemeLight === String(theme === 'light')
+  && [...document.querySelectorAll('.glm')].every(map => map.dataset.theme === theme)"""
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
@@ -48,8 +50,32 @@ class NotebookPage:
 
     def run_all(self, seconds: float = 120) -> None:
         """Run every cell; an error in one is a failure here."""
-        said = self.page.evaluate(RUN, seconds)
+        self._run("notebook:run-all-cells", seconds)
+
+    def run_above(self, cell_id: str, seconds: float = 600) -> None:
+        """Run every cell before one."""
+        self._choose(cell_id)
+        self._run("notebook:run-all-above", seconds)
+
+    def run_from(self, cell_id: str, seconds: float = 600) -> None:
+        """Run a cell and every one after it."""
+        self._choose(cell_id)
+        self._run("notebook:run-all-below", seconds)
+
+    def _run(self, command: str, seconds: float) -> None:
+        said = self.page.evaluate(RUN, [command, seconds])
         assert said == ["run"], said
+
+    def _choose(self, cell_id: str) -> None:
+        script = "place => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = place; }"
+        self.page.evaluate(script, self.place(cell_id))
+
+    def place(self, cell_id: str) -> int:
+        """Which cell of the notebook has an id."""
+        ids = self.page.evaluate("[...window.jupyterapp.shell.currentWidget.content.model.cells].map(cell => cell.id)")
+        assert cell_id in ids, ids
+        place: int = ids.index(cell_id)
+        return place
 
     def python(self, expression: str, code: str = "") -> Any:
         """What the kernel says to an expression, as JSON carries it."""
@@ -86,6 +112,11 @@ class NotebookPage:
         """The hosts that were asked for anything, but for this machine."""
         own = {"127.0.0.1", None}
         return {f"{urlsplit(address).hostname}" for address in self.asked if urlsplit(address).hostname not in own}
+
+    def use_theme(self, theme: str) -> None:
+        """Change to Light or Dark, and wait until the notebook and its maps have it."""
+        self.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        self.page.wait_for_function(THEMED, arg=theme.lower())
 
     def command(self, name: str, **options: Any) -> None:
         """Run a command of the front end."""
@@ -159,6 +190,14 @@ class ShownMap:
             mouse.move(*point, steps=3)
         mouse.up()
         self.book.settle()
+
+    def draw_window(self, one: tuple[float, float], other: tuple[float, float]) -> tuple[list[float], str]:
+        """Draw a window between two points of the screen; what Python takes it for, and what the map says of it."""
+        self.tool("Draw a query window")
+        self.drag(one, other)
+        # A window is sent while it is drawn: only the answer to the last one is awaited by nobody.
+        said = self.said()
+        return self.book.python(f"{self.name}.window"), said
 
     def said(self) -> str:
         """What the map says of the window once Python has answered."""

@@ -49,6 +49,27 @@ class Server:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    @property
+    def home(self) -> Path:
+        """The home folder of the server and its kernels, beside what it serves."""
+        return self.folder.parent / "home"
+
+    def address_of(self, name: str) -> str:
+        """Where a notebook is opened, in an empty workspace."""
+        return f"{self.address}/{self.app.opens}/{name}" + ("?reset" if self.app is App.LAB else "")
+
+    def put_copy(self, path: Path) -> str:
+        """Copy a notebook and tell where it is opened. It is signed: what a stranger has run is not shown whole."""
+        import nbformat
+        from nbformat.sign import NotebookNotary
+
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.write(notebook, self.folder / path.name)
+        notary = NotebookNotary(data_dir=str(self.home / "data"))
+        notary.sign(notebook)
+        notary.store.close()
+        return self.address_of(path.name)
+
     def put_notebook(self, name: str, cells: list[str]) -> str:
         """Write a notebook of code cells and tell where it is opened."""
         held = [
@@ -59,16 +80,16 @@ class Server:
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
         notebook = {"cells": held, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
         (self.folder / name).write_text(json.dumps(notebook), encoding="utf-8")
-        return f"{self.address}/{self.app.opens}/{name}" + ("?reset" if self.app is App.LAB else "")
+        return self.address_of(name)
 
 
 @contextmanager
-def serve(app: App, folder: Path) -> Iterator[Server]:
+def serve(app: App, folder: Path, **environment: str) -> Iterator[Server]:
     """Start the server, wait until it answers, and stop it and its kernels at the end."""
-    home, root = folder / "home", folder / "root"
+    root = folder / "root"
     root.mkdir(parents=True)
-    _quiet_settings(home)
     server = Server(app, _free_port(), root)
+    _quiet_settings(server.home)
     options = {
         "ServerApp.ip": "127.0.0.1",
         "ServerApp.port": server.port,
@@ -84,7 +105,9 @@ def serve(app: App, folder: Path) -> Iterator[Server]:
     }
     command = [sys.executable, "-m", app.value, *(f"--{key}={value}" for key, value in options.items())]
     with (folder / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=root, env=_environment(home), stdout=log, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=root, env=_environment(server.home) | environment, stdout=log, stderr=subprocess.STDOUT
+        )
         try:
             _wait(server, process, folder / "server.log")
             yield server

@@ -32,13 +32,11 @@ def test_card_map_and_plan_work(tmp_path):
             assert shown.hover(middle).splitlines()[0].endswith("part-2.parquet")
             shown.click(middle)
             book.becomes("m.selected_ids.tolist()", [2])
-            shown.tool("Draw a query window")
-            shown.drag(*shown.on_screen((0, 60), (20, 40)))
-            book.becomes("m.verdict.get('files_read')", 1)
-            assert shown.said().startswith("1 of 3 files read")
+            _, said = shown.draw_window(*shown.on_screen((0, 60), (20, 40)))
+            assert said.startswith("1 of 3 files read")
+            assert book.python("m.verdict['files_read']") == 1
             for theme in ("Dark", "Light"):
-                book.command("apputils:change-theme", theme=f"JupyterLab {theme}")
-                shown.root.and_(book.page.locator(f"[data-theme={theme.lower()}]")).wait_for()
+                book.use_theme(theme)
                 book.page.screenshot(path=artefacts(tmp_path) / f"notebook-{theme.lower()}.png")
             assert book.other_hosts() == set()
             assert book.problems == []
