@@ -72,12 +72,13 @@ class IcebergSpark:
         ivy.write_text(IVY_SETTINGS)
         with (folder / "spark.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [str(python), "-c", _SCRIPT, json.dumps(self._settings(ivy, rest))],
+                [str(python), "-c", _SCRIPT, json.dumps(self._settings(ivy))],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, text=True,
             )  # fmt: skip
         self._answer()
 
-    def _settings(self, ivy: Path, rest: str | None) -> dict[str, str]:
+    def catalog_settings(self, name: str) -> dict[str, str]:
+        """What sets up one of the catalogs in a session."""
         catalogs = {
             "ice": {"type": "hadoop", "warehouse": str(self.warehouse)},
             "jdbc": {
@@ -87,8 +88,14 @@ class IcebergSpark:
                 "jdbc.schema-version": "V1",
             },
         }
-        if rest is not None:
-            catalogs["rest"] = {"type": "rest", "uri": rest}
+        if self.rest is not None:
+            catalogs["rest"] = {"type": "rest", "uri": self.rest}
+        # What others commit has to be seen at once.
+        properties = {"cache-enabled": "false", **catalogs.get(name, {})}
+        settings = {f"spark.sql.catalog.{name}": "org.apache.iceberg.spark.SparkCatalog"}
+        return settings | {f"spark.sql.catalog.{name}.{key}": value for key, value in properties.items()}
+
+    def _settings(self, ivy: Path) -> dict[str, str]:
         settings = {
             "spark.jars.packages": f"{ICEBERG},{SQLITE}",
             "spark.jars.ivySettings": str(ivy),
@@ -99,11 +106,8 @@ class IcebergSpark:
             "spark.ui.enabled": "false",
             "spark.driver.host": "127.0.0.1",
         }
-        for name, properties in catalogs.items():
-            settings[f"spark.sql.catalog.{name}"] = "org.apache.iceberg.spark.SparkCatalog"
-            # What others commit has to be seen at once.
-            settings[f"spark.sql.catalog.{name}.cache-enabled"] = "false"
-            settings |= {f"spark.sql.catalog.{name}.{key}": value for key, value in properties.items()}
+        for name in ("ice", "jdbc", *(() if self.rest is None else ("rest",))):
+            settings |= self.catalog_settings(name)
         return settings
 
     def sql(self, text: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import GeolakeError, MissingFileError, NotATableError
+from geolake_nb.errors import GeolakeError, MissingFileError, NotATableError, OpenError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.formats.snapshot import Snapshot, VersionInfo
 
-__all__ = ["Source", "named_source", "open"]
+__all__ = ["Source", "named_source", "new_source", "open"]
 
 _METADATA_FILE = re.compile(r"metadata\.json(\.gz)?$")
 _GLOB = re.compile(r"[*?\[]")
+_NAME = re.compile(r"[\w-]+(\.[\w-]+){2,}")
 
 _CHOICES = {
     TableFormat.DELTA: ("timestamp", "version"),
@@ -94,6 +95,12 @@ class Source:
         from geolake_nb.formats.iceberg.snapshot import iceberg_history
 
         return iceberg_history(self.storage, metadata=self._newest_metadata())[::-1][:newest]
+
+    def placed(self) -> Source:
+        """The same table where its catalog has placed it, once it has been made."""
+        if self.catalog is None or self.catalog.is_placed:
+            return self
+        return _in_catalog(self.catalog.newest(), dict(self.options))
 
     def _newest_metadata(self) -> str | None:
         """The metadata file, as a catalog has it now: each commit makes a new one."""
@@ -189,6 +196,26 @@ def named_source(place: str, options: dict[str, str]) -> Source | None:
     if known is None:
         return None
     return _at(known.location, options) if known.iceberg is None else _in_catalog(known.iceberg, options)
+
+
+def new_source(place: str, options: dict[str, str]) -> Source | None:
+    """The table of that name that a configured catalog, or one of the running Spark session, is to make and to place.
+
+    `None` for a path.
+    """
+    from geolake_nb.formats.iceberg.catalogs import new_in_catalog, split_table_name
+    from geolake_nb.formats.storage_unplaced import unplaced
+    from geolake_nb.spark.tables import new_spark_table
+
+    if os.path.exists(place) or not _NAME.fullmatch(place):
+        return None
+    named = split_table_name(place)
+    table = new_spark_table(place) if named is None else new_in_catalog(*named)
+    if table is None:
+        catalog = place.partition(".")[0]
+        remedy = f"name one that the Spark session or .pyiceberg.yaml has, or write ./{place} for a folder"
+        raise OpenError(f"no catalog {catalog!r} is configured", where=place, remedy=remedy)
+    return Source(TableFormat.ICEBERG, unplaced(place), place, options, catalog=replace(table, options=options))
 
 
 def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import plural
 from geolake_nb.core.showing import Shown
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.planning.change_text import change_dict, change_text
@@ -63,8 +64,15 @@ class Plan(Shown):
     def preview(self, *, windows: int = 100, on_progress: Progress | None = None) -> Preview:
         """Boxes, overlap and share of files read before and after a rewrite, from a sample of the rows."""
         from geolake_nb.planning.rewrite_preview import preview
+        from geolake_nb.spark.parquet_source import sample_parquet
 
-        return preview(self._source.storage, self.change, windows=windows, on_progress=on_progress)
+        return preview(
+            self._source.storage,
+            self.change,
+            windows=windows,
+            on_progress=on_progress,
+            sample_parquet=sample_parquet,
+        )
 
     def apply(
         self,
@@ -133,7 +141,7 @@ class Report(Shown):
     def __str__(self) -> str:
         if self.version is None:
             return f"{self.verb} {printable(self.location)}: nothing to do"
-        facts = [f"{value:,} {name.replace('_', ' ')}" for name, value in self.metrics.items() if value]
+        facts = [_counted(name, value) for name, value in self.metrics.items() if value]
         over = f", over {len(self.rebased_over)} commits of others" if self.rebased_over else ""
         told = "".join(f"\n  {fact}" for fact in facts)
         return f"{self.verb} {printable(self.location)}: version {self.version}{over}, {self.seconds:.1f} s{told}"
@@ -156,5 +164,16 @@ class Report(Shown):
 
         if self.version is None or self._source is None:
             raise GeolakeError("there is nothing to undo", where=self.location)
-        table = Table(self._source.snapshot(), self._source)
+        source = self._source.placed()
+        table = Table(source.snapshot(), source)
         return table.plan_undo(self.version).apply(spark=spark, single_writer=single_writer)
+
+
+def _counted(name: str, value: int) -> str:
+    """A metric in words.
+
+    >>> _counted("files_added", 1), _counted("rows_written", 1200)
+    ('1 file added', '1,200 rows written')
+    """
+    noun, _, done = name.replace("_", " ").partition(" ")
+    return f"{plural(value, noun.removesuffix('s'))} {done}"

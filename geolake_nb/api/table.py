@@ -84,7 +84,11 @@ class Table(TablePlans, TableViews, Shown):
         return self.snapshot.files
 
     def history(self, *, newest: int | None = None) -> History:
-        """The versions of the table, or so many of them, newest first; none for a set of Parquet files."""
+        """The versions of the table, or so many of them, newest first; of Parquet files what this toolkit changed."""
+        if self.snapshot.format is TableFormat.PARQUET:
+            from geolake_nb.formats.parquet_history import parquet_history
+
+            return History(parquet_history(self.snapshot, newest=newest))
         return History(self._source.history(newest=newest))
 
     def at(self, version: int) -> Table:
@@ -95,6 +99,8 @@ class Table(TablePlans, TableViews, Shown):
 
     def newest(self) -> Table:
         """The same table as it is now."""
+        if self.snapshot.format is TableFormat.PARQUET:
+            return Table(self._source.snapshot(), self._source)
         found = self.history(newest=1)
         return self if not found or found[0].version == self.version else self.at(found[0].version)
 

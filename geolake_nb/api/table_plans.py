@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.snapshot import TableFormat
-from geolake_nb.planning.change import Verb
+from geolake_nb.planning.change import Verb, of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,6 +145,14 @@ class TablePlans:
         """Take back the change that made that version, or the newest change of this toolkit."""
         return self._plan(self._planner(Verb.UNDO)(self._storage, self.snapshot, version))
 
+    def plan_forget(self, version: int | None = None) -> Plan:
+        """Remove what a set of Parquet files keeps for undo, of all changes or of those up to a number.
+
+        Other formats keep old files by their own rules: VACUUM and the expiry of snapshots remove them.
+        """
+        self._require(TableFormat.PARQUET, "forget")
+        return self._plan(self._planner(Verb.FORGET)(self._storage, self.snapshot, version))
+
     def _planner(self, verb: Verb) -> Callable[..., Change]:
         """The function that decides on a change of this verb for the table's format."""
         form = self.snapshot.format
@@ -157,7 +165,7 @@ class TablePlans:
         from geolake_nb.api.plan import Plan
 
         # The root of a file or a pattern is the folder that they are in.
-        return Plan(change, replace(self._source, storage=self._storage))
+        return Plan(of_table(change, self.snapshot), replace(self._source, storage=self._storage))
 
     def _require(self, wanted: TableFormat, verb: str) -> None:
         if self.snapshot.format is not wanted:

@@ -40,14 +40,18 @@ class TableViews:
         where: str | Predicate | None = None,
         versions: bool = False,
         height: int = 420,
+        title: str | None = None,
     ) -> GeolakeMap:
         """The files on a map that needs no network: draw a window, and see what a query reads.
 
         `color` is one of `age, bytes, overlap, partition, rows, version`; `versions` adds a slider over them.
+        `title` stands over the map in the place of the table's name.
         """
         from geolake_nb.jupyter.map_view import GeolakeMap
 
-        return GeolakeMap(self._this, column=column, color=color, where=where, versions=versions, height=height)
+        return GeolakeMap(
+            self._this, column=column, color=color, where=where, versions=versions, height=height, title=title
+        )
 
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:
         """An editor for the collations of strings, nested ones included: it plans, and applies with your consent.

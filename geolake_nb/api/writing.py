@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import GeolakeError, MissingDependencyError, RefusedError, SchemaError
@@ -54,9 +55,10 @@ def write(
     """Make a table of rows, or add rows to one, with statistics that are right from the first commit.
 
     `rows` is a DataFrame of Spark, or anything that speaks Arrow: a pyarrow table, a pandas or geopandas frame.
-    `columns` says which columns are geometries or geographies; they may be WKB, EWKB, WKT or Spark's own geo types,
-    which need not be named. `mode` is `create`, `append` or, for Havasu, `overwrite`; a table that is there says itself
-    what its columns are. `format` is one of `delta, havasu, iceberg, parquet`.
+    `path` is a place, or for Iceberg `catalog.namespace.table`: a new table lies where its catalog says. `columns` says
+    which columns are geometries or geographies; they may be WKB, EWKB, WKT or Spark's own geo types, which need not
+    be named. `mode` is `create`, `append` or, for Havasu, `overwrite`; a table that is there says itself what its
+    columns are. `format` is one of `delta, havasu, iceberg, parquet`.
 
     >>> write([], "/tmp/t")
     Traceback (most recent call last):
@@ -95,13 +97,14 @@ def plan_write(
 ) -> Plan:
     """What `write` would do, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
+    from geolake_nb.planning.change import of_table
     from geolake_nb.planning.packing import Packing
 
     form = _format(format)
     if mode not in _PLANNERS:
         raise GeolakeError(f"mode {mode!r} is not known", remedy=f"use one of: {', '.join(_PLANNERS)}")
     planned = _planner(form, _PLANNERS[mode])
-    source = _target(os.fspath(path), storage_options, form)
+    source = _target(os.fspath(path), storage_options, form, new=mode == "create")
     packing = Packing.of(
         cluster_by=cluster_by,
         target_file_size=target_file_size,
@@ -118,10 +121,11 @@ def plan_write(
             properties=properties or {},
             packing=packing,
         )
-        return Plan(change, source)
+        return _new_plan(change, source)
     snapshot = source.snapshot()
     _require_as_is(snapshot, _names(partition_by), properties)
-    return Plan(planned(snapshot, given, columns=columns or {}, packing=packing), source)
+    change = planned(snapshot, given, columns=columns or {}, packing=packing)
+    return Plan(of_table(change, snapshot), source)
 
 
 def plan_convert(
@@ -138,11 +142,10 @@ def plan_convert(
     storage_options: Mapping[str, str] | None = None,
 ) -> Plan:
     """A new table at `target` with the rows of a set of Parquet files."""
-    from geolake_nb.api.plan import Plan
     from geolake_nb.planning.packing import Packing
 
     form = _format(format)
-    source = _target(os.fspath(target), storage_options, form)
+    source = _target(os.fspath(target), storage_options, form, new=True)
     change = _planner(form, "plan_convert")(
         snapshot,
         source.storage,
@@ -156,6 +159,17 @@ def plan_convert(
             where=source.storage.location,
         ),
     )
+    return _new_plan(change, source)
+
+
+def _new_plan(change: Change, source: Source) -> Plan:
+    """The plan of a table that is to be; one that a catalog makes lies where that says."""
+    from geolake_nb.api.plan import Plan
+
+    if source.catalog is not None:
+        chosen = f"The catalog {source.catalog.catalog} chooses where the files lie."
+        undo = "drop the table in its catalog: there is no earlier version to go back to"
+        change = replace(change, says=(*change.says, chosen), undo=undo)
     return Plan(change, source)
 
 
@@ -177,12 +191,13 @@ def _planner(form: TableFormat, name: str) -> Callable[..., Change]:
     return found
 
 
-def _target(path: str, options: Mapping[str, str] | None, form: TableFormat) -> Source:
-    from geolake_nb.api.opening import Source, named_source
+def _target(path: str, options: Mapping[str, str] | None, form: TableFormat, *, new: bool) -> Source:
+    from geolake_nb.api.opening import Source, named_source, new_source
 
     held = dict(options or {})
-    # A table that a catalog keeps goes by its name there; new ones are made at a path.
-    named = named_source(path, held) if form is TableFormat.ICEBERG and "/" not in path else None
+    # A table that a catalog keeps goes by its name there.
+    find = new_source if new else named_source
+    named = find(path, held) if form is TableFormat.ICEBERG and "/" not in path else None
     if named is not None:
         return named
     # What is Havasu shows in the metadata alone: it is found as Iceberg is.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from geolake_nb import __version__
 from geolake_nb.cli import (
@@ -27,6 +27,7 @@ from geolake_nb.cli import (
     schema,
     undo,
 )
+from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError
 from geolake_nb.planning.finding import printable
 
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command_parser() -> argparse.ArgumentParser:
     """What reads the words of a command."""
-    parser = argparse.ArgumentParser(prog="geolake", description="Look into geospatial lakehouse tables and mend them.")
+    parser = _Parser(prog="geolake", description="Look into geospatial lakehouse tables and mend them.")
     parser.add_argument("--version", action="version", version=f"geolake {__version__}")
     _add_commands(parser)
     return parser
@@ -88,7 +89,14 @@ def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
     >>> parsers_of_commands()["diff"].prog
     'geolake diff'
     """
-    return _add_commands(argparse.ArgumentParser(prog="geolake"))
+    return _add_commands(_Parser(prog="geolake"))
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that does not say back a secret that stands behind a misspelled option."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(without_secrets(message))
 
 
 def _add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

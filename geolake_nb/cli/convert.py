@@ -24,7 +24,9 @@ EXAMPLE = "geolake convert parcels new_parcels --cluster geom"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_plan_options(parser)
-    parser.add_argument("target", nargs="?", metavar="TARGET", help="the place of the new table")
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="the place of the new table, or catalog.ns.table for Iceberg"
+    )
     parser.add_argument(
         "--format",
         choices=sorted(one.value for one in TableFormat),

@@ -9,8 +9,14 @@ from geolake_nb.cli.table_options import open_table, progress
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
-__all__ = ["EXAMPLE", "add_arguments", "run"]
+    from geolake_nb.api.plan import Plan
+    from geolake_nb.api.table import Table
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["EXAMPLE", "add_arguments", "repair_plan", "run"]
 
 EXAMPLE = "geolake repair roads --apply"
 
@@ -30,9 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
     table = open_table(options)
+    with progress("footers") as tell:
+        plan = repair_plan(table, options, tell)
+    return run_plan(plan, options)
+
+
+def repair_plan(table: Table, options: argparse.Namespace, on_progress: Progress | None) -> Plan:
+    """The plan that the options ask for."""
     columns = options.column
     if columns and any("=" in word for word in columns):
         columns = geo_types(columns)
-    with progress("footers") as tell:
-        plan = table.plan_repair(columns=columns, verify=options.verify, on_progress=tell)
-    return run_plan(plan, options)
+    return table.plan_repair(columns=columns, verify=options.verify, on_progress=on_progress)

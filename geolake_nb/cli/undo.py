@@ -19,8 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_plan_options(parser)
     parser.add_argument("--undo-version", type=int, metavar="N", help="the version to take back")
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="take nothing back, and remove what Parquet files keep for it, up to that version or altogether",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
-    return run_plan(open_table(options).plan_undo(options.undo_version), options)
+    table = open_table(options)
+    plan = table.plan_forget if options.forget else table.plan_undo
+    return run_plan(plan(options.undo_version), options)

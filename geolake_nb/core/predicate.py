@@ -275,7 +275,7 @@ class Spatial(Predicate):
 
     >>> from geolake_nb.core.box import Box
     >>> print(Spatial.of(SpatialOp.WITHIN, "geom", Box(0, 0, 1, 1), crs="EPSG:4326"))
-    ST_Within(geom, ST_GeomFromText('POLYGON ((1 0, 1 1, 0 1, 0 0, 1 0))', 4326))
+    ST_Within(geom, ST_MakeEnvelope(0, 0, 1, 1, 4326))
     >>> Spatial.of(SpatialOp.WITHIN, "geom", "POINT EMPTY").evaluate({})
     Traceback (most recent call last):
     NotImplementedError: ST_Within(geom, ST_GeomFromText('POINT EMPTY')) is not evaluated on rows here: give \

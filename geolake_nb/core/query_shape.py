@@ -69,15 +69,17 @@ def srid_to_crs(srid: int) -> str | None:
 
 
 def shape_to_sql(wkb: bytes, crs: str | None) -> str:
-    """The SQL expression of a geometry; as text where that keeps every bit, else as bytes.
+    """The SQL expression of a geometry: by its sides, else as text where that keeps every bit, else as bytes.
 
+    >>> shape_to_sql(read_shape(Box(5, 45.5, 11, 48))[0], None)
+    'ST_MakeEnvelope(5, 45.5, 11, 48)'
     >>> wkb, _ = read_shape("POINT (0.1 2)")
     >>> shape_to_sql(wkb, None)
     "ST_GeomFromText('POINT (0.1 2)')"
     >>> shape_to_sql(wkb, "OGC:CRS84")
     "ST_SetCRS(ST_GeomFromText('POINT (0.1 2)'), 'OGC:CRS84')"
     """
-    function, argument = _text_or_bytes(wkb)
+    function, argument = _call(wkb)
     if crs is None:
         return f"{function}({argument})"
     if match := _EPSG.fullmatch(crs):
@@ -86,10 +88,16 @@ def shape_to_sql(wkb: bytes, crs: str | None) -> str:
     return f"ST_SetCRS({function}({argument}), '{quoted}')"
 
 
-def _text_or_bytes(wkb: bytes) -> tuple[str, str]:
+def _call(wkb: bytes) -> tuple[str, str]:
+    """The function that makes the geometry, and its arguments."""
     import shapely
 
     geometry = shapely.from_wkb(wkb)
+    sides = geometry.bounds
+    texts = [repr(side) for side in sides]
+    # SQL has no zero with a sign.
+    if shapely.to_wkb(shapely.box(*sides), flavor="iso", byte_order=1) == wkb and "-0.0" not in texts:
+        return "ST_MakeEnvelope", ", ".join(text.removesuffix(".0") for text in texts)
     # The shortest text of GEOS has 16 digits, which is one too few for some doubles.
     for digits in (-1, 17):
         text = shapely.to_wkt(geometry, rounding_precision=digits)

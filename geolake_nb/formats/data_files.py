@@ -14,8 +14,8 @@ from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.footer_view import FooterReader
+from geolake_nb.formats.parquet_opening import open_parquet_file
 from geolake_nb.formats.snapshot import TableFormat
-from geolake_nb.formats.storage_ranges import open_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -203,13 +203,11 @@ def _values(
     storage: Storage, snapshot: Snapshot, key: str, *kinds: type[DataType], bands: bool = False
 ) -> Iterator[tuple[str, Field, pa.ChunkedArray]]:
     """The columns of those types in a file; one that the file does not have is left out."""
-    import pyarrow.parquet as pq
 
     from geolake_nb.core.raster_arrow import metadata_columns
     from geolake_nb.core.schema_parquet import PATH_KEY
 
-    # Plain binary will do: building an extension type for a CRS such as srid:5070 fails in geoarrow.
-    with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False) as file:
+    with open_parquet_file(storage, key) as file:
         view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
         for name, field in _columns(snapshot, *kinds):
             physical = snapshot.schema.physical_path(name)

@@ -32,6 +32,7 @@ from geolake_nb.formats.hive_paths import glob_pattern, has_glob, is_hidden, is_
 from geolake_nb.formats.parquet_footer import MAGIC
 from geolake_nb.formats.snapshot import Feature, Protocol, Snapshot, TableFormat
 from geolake_nb.formats.storage import Entry, Storage
+from geolake_nb.formats.storage_place import without_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -190,8 +191,9 @@ def _find_files(location: str, options: Mapping[str, str] | None) -> tuple[Stora
     if name and "*" not in name and storage.exists(name):
         modified = next((entry.modified for entry in _listed(storage) if entry.path == name), None)
         return storage, [Entry(name, storage.size(name), modified)], f"{storage.location}/{name}"
-    if has_glob(location) and not (storage.is_local and os.path.exists(location)):
-        return _match_files(location, options)
+    pattern = without_query(location)
+    if has_glob(pattern) and not (storage.is_local and os.path.exists(location)):
+        return _match_files(pattern, options)
     storage = Storage.at(location, options=options)
     if not storage.is_folder():
         raise MissingFileError("there is no such file or folder", where=storage.location)

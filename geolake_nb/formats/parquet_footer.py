@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
+from geolake_nb.formats.footer_shape import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,12 +49,15 @@ def parse_footer(footer: bytes, *, where: str) -> pq.FileMetaData:
 
     >>> parse_footer(b"no Thrift", where="a.parquet")
     Traceback (most recent call last):
-    geolake_nb.errors.CorruptTableError: a.parquet: the Parquet footer cannot be read: ...
+    geolake_nb.errors.CorruptTableError: a.parquet: the Parquet footer ...
     """
     import pyarrow.parquet as pq
 
+    require_readable(footer, where=where)
     try:
-        return pq.read_metadata(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
+        metadata = pq.read_metadata(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
+        metadata.created_by  # noqa: B018 - what is no text shows here, and is asked for later
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         reason = (str(problem).splitlines() or ["it is malformed"])[0][:200]
         raise CorruptTableError(f"the Parquet footer cannot be read: {reason}", where=where) from None
+    return metadata

@@ -23,7 +23,17 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["HIDDEN", "STAGED", "JournalEntry", "Outcome", "begin_change", "end_change", "old_place", "read_journal"]
+__all__ = [
+    "HIDDEN",
+    "STAGED",
+    "JournalEntry",
+    "Outcome",
+    "begin_change",
+    "end_change",
+    "kept_folder",
+    "old_place",
+    "read_journal",
+]
 
 HIDDEN = "_geolake"
 """The folder of this package in a set."""
@@ -39,6 +49,7 @@ _MEMBERS: dict[str, dict[str, type]] = {
     "put": {"path": str, "from": str, "bytes": int, "over": bool},
 }
 _BEGUN = re.compile(r"([0-9]{8})\.json")
+_PLAIN = re.compile(r"[0-9A-Za-z-]{1,100}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +93,26 @@ class JournalEntry:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def kept_folder(transaction: str) -> str:
+    """Where a change keeps what it is taken back with.
+
+    >>> kept_folder("../4f")
+    Traceback (most recent call last):
+    geolake_nb.errors.CorruptTableError: the name '../4f' of a change leads out of its folder
+    """
+    # A journal may come from anyone, and what is in this folder can be removed.
+    if not _PLAIN.fullmatch(transaction) or f"{HIDDEN}/{transaction}" in (STAGED, _CHANGES):
+        raise CorruptTableError(f"the name {transaction[:100]!r} of a change leads out of its folder")
+    return f"{HIDDEN}/{transaction}"
+
+
 def old_place(transaction: str, path: str) -> str:
     """Where a file is kept that a change took out of the set.
 
     >>> old_place("4f", "day=1/a.parquet")
     '_geolake/4f/old/day=1/a.parquet.old'
     """
-    return f"{HIDDEN}/{transaction}/old/{path}.old"
+    return f"{kept_folder(transaction)}/old/{path}.old"
 
 
 def read_journal(storage: Storage) -> list[JournalEntry]:

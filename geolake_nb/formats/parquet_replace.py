@@ -22,7 +22,7 @@ import pyarrow as pa
 from geolake_nb.errors import AlreadyThereError, ConflictError, GeolakeError, RefusedError
 from geolake_nb.formats.footer_change import FileState, FooterChange, drop_checksum, footer_digest, put_footer
 from geolake_nb.formats.parquet_footer import parse_footer
-from geolake_nb.formats.parquet_journal import HIDDEN, Outcome, begin_change, end_change, old_place, read_journal
+from geolake_nb.formats.parquet_journal import Outcome, begin_change, end_change, kept_folder, old_place, read_journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     OnStep = Callable[[str], None]
 
-__all__ = ["SetChange", "action", "commit_set", "end_pending", "find_change"]
+__all__ = ["SetChange", "action", "commit_set", "end_pending", "find_change", "footers_kept"]
 
 _WORKERS = 4
 _FOOTERS = pa.schema([("path", pa.string()), ("old", pa.binary()), ("new", pa.binary())])
@@ -45,7 +45,8 @@ class SetChange:
     transaction: str
     verb: str
     actions: Sequence[str]
-    """JSON: `footer`, `restore` (a footer), `take` (a file out of the set), `put` (a file into it), `finish`."""
+    """JSON: `footer`, `restore` (a footer), `take` (a file out of the set), `put` (a file into it), `finish`, or
+    `forget` (what a change keeps to be taken back)."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
 
@@ -82,8 +83,9 @@ def commit_set(storage: Storage, change: SetChange, *, on_step: OnStep | None = 
     actions = [next(iter(json.loads(text).items())) for text in change.actions]
     if [kind for kind, _ in actions] == ["finish"]:
         return ended[-1] if ended else int(actions[0][1]["version"])
+    forgotten = [held["transaction"] for kind, held in actions if kind == "forget"]
     while True:
-        steps = _get_ready(storage, change.transaction, actions)
+        steps = () if forgotten else _get_ready(storage, change.transaction, actions)
         tell("ready")
         known = read_journal(storage)
         version = known[-1].version + 1 if known else 1
@@ -101,6 +103,9 @@ def commit_set(storage: Storage, change: SetChange, *, on_step: OnStep | None = 
             end_pending(storage)  # another one was first: it ends before the files are looked at again
             continue
         tell("begun")
+        for one in forgotten:
+            storage.remove_folder(kept_folder(one))
+            tell(f"forget {one}")
         _make(storage, entry, tell)
         return version
 
@@ -165,8 +170,13 @@ def _require_whole(storage: Storage, held: dict[str, Any]) -> None:
         raise ConflictError("the new file is not as it was written", where=where, remedy="plan again")
 
 
+def footers_kept(storage: Storage, transaction: str) -> bool:
+    """Whether the old footers are there that a change replaced."""
+    return storage.exists(_footers_place(transaction))
+
+
 def _footers_place(transaction: str) -> str:
-    return f"{HIDDEN}/{transaction}/footers.arrow"
+    return f"{kept_folder(transaction)}/footers.arrow"
 
 
 def _write_footers(storage: Storage, transaction: str, footers: list[tuple[str, bytes, bytes]]) -> None:

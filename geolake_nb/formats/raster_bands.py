@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.formats.data_files import data_keys, inside_structs
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet_opening import open_parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +40,10 @@ def raster_bands(storage: Storage, snapshot: Snapshot, position: int, column: st
 
     `raster` counts the rasters of the file that are not null, `band` the bands of one, both from 0.
     """
-    import pyarrow.parquet as pq
-
     physical = snapshot.schema.physical_path(column)
     rows: list[dict[str, Any]] = []
     count = 0
-    with pq.ParquetFile(open_ranges(storage, data_keys(snapshot)[position]), arrow_extensions_enabled=False) as file:
+    with open_parquet_file(storage, data_keys(snapshot)[position]) as file:
         for group in range(file.num_row_groups):
             for bands in _rasters(file, group, physical):
                 rows += [{"raster": count, "band": place, **band} for place, band in enumerate(bands)]

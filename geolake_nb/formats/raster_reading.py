@@ -12,7 +12,7 @@ from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.data_files import data_keys, inside_structs
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet_opening import open_parquet_file
 
 if TYPE_CHECKING:
     from geolake_nb.core.raster import Raster
@@ -24,8 +24,6 @@ __all__ = ["read_raster"]
 
 def read_raster(storage: Storage, snapshot: Snapshot, path: str, number: int, column: str | None = None) -> Raster:
     """The raster with that number, from 0, of those in the column of a data file that are not null."""
-    import pyarrow.parquet as pq
-
     position = pc.index(snapshot.files.table["path"], path).as_py()
     if position < 0:
         what = f"no file {printable(path, 200)!r}"
@@ -33,7 +31,7 @@ def read_raster(storage: Storage, snapshot: Snapshot, path: str, number: int, co
     physical = snapshot.schema.physical_path(_raster_column(snapshot, column))
     prefix = ".".join(physical)
     before = 0
-    with pq.ParquetFile(open_ranges(storage, data_keys(snapshot)[position]), arrow_extensions_enabled=False) as file:
+    with open_parquet_file(storage, data_keys(snapshot)[position]) as file:
         for group in range(file.num_row_groups):
             placed = inside_structs(file.read_row_group(group, columns=[f"{prefix}.width"]).column(0), physical)
             rows = pc.indices_nonzero(placed.is_valid())

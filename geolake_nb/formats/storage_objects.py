@@ -5,11 +5,14 @@ from __future__ import annotations
 import os.path
 import re
 import tempfile
+import time
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from geolake_nb.core.message_text import SECRET_NAME, without_secrets
 from geolake_nb.errors import (
     AlreadyThereError,
     MissingDependencyError,
@@ -55,7 +58,11 @@ _WRITER_OPTIONS = re.compile(
 _STATUS = re.compile(r"status code: ([0-9]{3}) ?([A-Za-z ]*)")
 # A request that timed out at the server may have been carried out by then.
 _MAY_HAVE_LANDED = {"408", "499"}
-_SECRET = re.compile(r"key|secret|token|password|sas|signature|credential|account|proxy", re.IGNORECASE)
+# Answers of a store that has not done what it was asked, and wants to be asked later.
+_TOO_BUSY = {"429", "503"}
+_BUSY_TRIES = 7
+# Beside what is a secret by its name: these tell who someone is, or hold a password.
+_PRIVATE = re.compile(r"account|proxy", re.IGNORECASE)
 
 
 class ObjectPrefix:
@@ -65,11 +72,19 @@ class ObjectPrefix:
         self._place = place
         self._prefix = f"{place.path}/" if place.path else ""
         self._secrets = sorted(
-            {str(value) for name, value in options.items() if _SECRET.search(name) and len(str(value)) > 3},
+            {
+                str(value)
+                for name, value in options.items()
+                if (SECRET_NAME.search(name) or _PRIVATE.search(name)) and len(str(value)) > 3
+            },
             key=len,
             reverse=True,
         )
         self._store = self._open(url, options)
+        # Asks once: a request with a condition that is repeated after a lost answer meets its own first try. And it
+        # asks over a new connection: one that was idle for long may be gone, and would leave the outcome open.
+        asks_once = {**options, "pool_max_idle_per_host": "0"}
+        self._asking_once = cache(partial(self._open, url, asks_once, retry_config={"max_retries": 0}))
 
     def __repr__(self) -> str:
         return f"ObjectPrefix({self._place.text!r})"
@@ -146,16 +161,14 @@ class ObjectPrefix:
 
     def put_if_absent(self, key: str, data: bytes, on_step: Callable[[WriteStep], None] | None = None) -> None:
         """Write a file that must not be there yet, by a request with a condition that the store checks."""
-        import obstore
         from obstore import exceptions as known
 
         self._require_writable(key)
         where = f"{self._place.text}/{key}"
         with self._errors(key):
             try:
-                obstore.put(self._store, self._prefix + key, data, mode="create")
+                _put_once(self._asking_once(), self._prefix + key, data)
             except (known.AlreadyExistsError, known.PreconditionError, FileExistsError):
-                # Its own first try, too, may be what a repeated request meets.
                 raise AlreadyThereError("the file is there already", where=where) from None
             except (known.NotSupportedError, NotImplementedError):
                 raise StorageError("the store has no writes that refuse to overwrite", where=where) from None
@@ -247,7 +260,7 @@ class ObjectPrefix:
                 remedy="copy the table to a disk or a bucket",
             )
 
-    def _open(self, url: str, options: Mapping[str, str]) -> Any:
+    def _open(self, url: str, options: Mapping[str, str], **settings: Any) -> Any:
         place = self._place
         try:
             from obstore import store
@@ -267,7 +280,7 @@ class ObjectPrefix:
                     client["allow_http"] = "true"
                 return store.HTTPStore.from_url(_server(url), client_options=client or None)
             return store.from_url(
-                f"{place.scheme}://{place.host}", config=config or None, client_options=client or None
+                f"{place.scheme}://{place.host}", config=config or None, client_options=client or None, **settings
             )
         except UnknownConfigurationKeyError as problem:
             name = re.search(r"'([^']{1,60})'", str(problem))
@@ -305,15 +318,32 @@ class ObjectPrefix:
             if status:
                 raise StorageError(f"the store answers with {status[1]} {status[2]}".rstrip(), where=where) from None
             raise StorageError(f"the store does not answer: {self._clean(problem)}", where=where) from None
+        except BaseException as problem:
+            # How the library ends where an option makes no sense to it, such as an endpoint that is no URL.
+            if type(problem).__name__ != "PanicException":
+                raise
+            raise StorageError(f"the storage options do not fit: {self._clean(problem)}", where=where) from None
 
     def _clean(self, problem: BaseException) -> str:
         """The first line of the message, without queries and without what the options hold."""
         text = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
-        text = re.sub(r"(https?://)[^\s/@]*@", r"\1", text)
-        text = re.sub(r"\?[^\s\"')]*", "", text)
-        for secret in self._secrets:
-            text = text.replace(secret, "***")
-        return text[:300]
+        return without_secrets(text, self._secrets)[:300]
+
+
+def _put_once(store: Any, key: str, data: bytes) -> None:
+    """Ask the store to write a new file; again only where it has answered that it is too busy to."""
+    import obstore
+    from obstore.exceptions import BaseError
+
+    for again in range(_BUSY_TRIES):
+        try:
+            obstore.put(store, key, data, mode="create")
+            return
+        except BaseError as problem:
+            status = _STATUS.search(str(problem))
+            if status is None or status[1] not in _TOO_BUSY or again == _BUSY_TRIES - 1:
+                raise
+            time.sleep(0.1 * 2**again)
 
 
 def _split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

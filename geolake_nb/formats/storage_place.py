@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.storage_writing import WriteStep
 
-__all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "split_last"]
+__all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "split_last", "without_query"]
 
 # One letter before the colon is a drive on Windows; Hadoop writes `file:/tmp/x` with one slash.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
@@ -113,7 +113,7 @@ class Place:
     """
 
     scheme: str
-    """`file` for the local disk."""
+    """`file` for the local disk, `catalog` for what a catalog will place."""
     host: str
     """The bucket, `container@account`, or the host with its port; empty on the local disk."""
     path: str
@@ -136,7 +136,7 @@ class Place:
             # file:/a, file:///a and file://localhost/a are the same place.
             host, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest.lstrip("/"))
             if host not in ("", "localhost"):
-                raise StorageError(f"the host {host!r} of a file: URL is not this one")
+                raise StorageError(f"the host {host.rpartition('@')[2]!r} of a file: URL is not this one")
             return cls("file", "", os.path.abspath("/" + path))
         # Only http knows queries and escapes: `?`, `#` and `%` can be in the key of an object.
         if scheme in ("http", "https"):
@@ -144,7 +144,7 @@ class Place:
                 parts = urlsplit(location)
                 _ = parts.port
             except ValueError:
-                raise StorageError("the URL cannot be read", where=location.partition("?")[0][:200]) from None
+                raise StorageError("the URL cannot be read", where=f"{scheme}://{_server(location)}"[:200]) from None
             host, path = parts.netloc.rpartition("@")[2], unquote(parts.path)
         else:
             host, _, path = rest.removeprefix("//").partition("/")
@@ -157,7 +157,7 @@ class Place:
     @property
     def text(self) -> str:
         """The location as it may be shown."""
-        if self.scheme == "file":
+        if self.scheme in ("catalog", "file"):
             return self.path
         return f"{self.scheme}://{self.host}/{self.path}".rstrip("/")
 
@@ -174,6 +174,11 @@ class Place:
             return ""
         above = self.path.rstrip("/") + "/" if self.path else ""
         return other.path[len(above) :] if other.path.startswith(above) else None
+
+
+def _server(url: str) -> str:
+    """What of a URL that cannot be read may be shown: neither a password, which may hold slashes, nor a query."""
+    return url.partition("://")[2].partition("?")[0].rpartition("@")[2].partition("/")[0]
 
 
 def is_url(path: str) -> bool:
@@ -195,12 +200,22 @@ def split_last(location: str) -> tuple[str, str]:
         folder, name = os.path.split(Place.of(location).path)
         return folder, name
     if location.lower().startswith(("http:", "https:")):
+        Place.of(location)  # for its errors
         parts = urlsplit(location)
         folder, _, name = parts.path.rstrip("/").rpartition("/")
         return parts._replace(path=folder).geturl(), unquote(name)
     scheme, mark, rest = location.partition("://")
     folder, _, name = rest.rstrip("/").rpartition("/")
     return (f"{scheme}{mark}{folder}", name) if folder else (location, "")
+
+
+def without_query(location: str) -> str:
+    """A web URL without its query, which may be a signature; any other location as it is.
+
+    >>> without_query("https://host/a.parquet?sig=1"), without_query("s3://bucket/a?.parquet")
+    ('https://host/a.parquet', 's3://bucket/a?.parquet')
+    """
+    return location.partition("?")[0] if location.lower().startswith(("http:", "https:")) else location
 
 
 def clean_key(path: str, *, where: str) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.formats.data_files import leaf_values
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet_opening import open_parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,9 +42,7 @@ def distinct_strings(
 ) -> Iterator[tuple[int, pa.Array]]:
     """The strings of each column, by its place, in pieces without repetitions and nulls; rows that a deletion vector
     takes away count too. Of a column that the file does not have, or has in another type, there is none."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False, pre_buffer=True) as file:
+    with open_parquet_file(storage, key, pre_buffer=True) as file:
         view = reader.view(file.metadata, where=f"{storage.location}/{key}")
         for place, column in enumerate(columns):
             for values in _strings(file, view, column):

@@ -16,7 +16,7 @@ from geolake_nb.core.types import RasterType, StructType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.data_files import inside_structs, leaf_values
 from geolake_nb.formats.footer_boxes import locate
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet_opening import open_parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,10 +59,7 @@ def scan_part(
     What stands in the way of a bound is told in the statistics and never raised: a value that cannot be read, a
     column that is not found. A file that cannot be read raises.
     """
-    import pyarrow.parquet as pq
-
-    # Plain binary will do: building an extension type for a CRS such as srid:5070 fails in geoarrow.
-    with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False, pre_buffer=True) as file:
+    with open_parquet_file(storage, key, pre_buffer=True) as file:
         view = reader.view(file.metadata, where=f"{storage.location}/{key}")
         count = file.metadata.num_row_groups
         groups = list(range(part * count // parts, (part + 1) * count // parts))
@@ -82,9 +79,7 @@ def scan_groups(
     storage: Storage, key: str, columns: Sequence[ScanColumn], *, reader: FooterReader
 ) -> list[list[GroupStats]]:
     """The statistics of each column in each row group of a file, in order; only these columns are read."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False, pre_buffer=True) as file:
+    with open_parquet_file(storage, key, pre_buffer=True) as file:
         view = reader.view(file.metadata, where=f"{storage.location}/{key}")
         groups = range(file.metadata.num_row_groups)
         return [[_group(file, view, column, group) for group in groups] for column in columns]

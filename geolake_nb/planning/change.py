@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from geolake_nb.errors import RefusedError
@@ -14,10 +14,10 @@ from geolake_nb.formats.delta.remove_action import without_deletion_time
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from geolake_nb.formats.snapshot import TableFormat
+    from geolake_nb.formats.snapshot import Snapshot, TableFormat
     from geolake_nb.planning.engines import EngineFact
 
-__all__ = ["Change", "Job", "OneWayDoor", "Reads", "Verb"]
+__all__ = ["Change", "Job", "OneWayDoor", "Reads", "Verb", "of_table"]
 
 
 class Verb(enum.Enum):
@@ -35,6 +35,8 @@ class Verb(enum.Enum):
     """New rows, in a new table or in one that is there."""
     COLLATIONS = "collations"
     """Strings compare by other rules; the statistics follow."""
+    FORGET = "forget"
+    """What is kept for undo is removed."""
     UNDO = "undo"
     """An earlier change is taken back."""
 
@@ -99,6 +101,8 @@ class Change:
     """Whether files that others add in the meantime do no harm."""
     blind_append: bool = False
     """Whether it only adds rows, whatever the table holds."""
+    table_id: str | None = None
+    """Of the table that it was decided on: another one that takes its place is not changed."""
 
     @property
     def is_empty(self) -> bool:
@@ -133,3 +137,11 @@ class Change:
                     where=self.location,
                     remedy=f"agree with consent={door.name!r} (--consent {door.name}) if that is what you want",
                 )
+
+
+def of_table(change: Change, snapshot: Snapshot) -> Change:
+    """The change with the id of the table that it was decided on, where the format has one."""
+    metadata = getattr(snapshot.details, "metadata", None)
+    raw = getattr(metadata, "raw", {})
+    named = raw.get("id") or raw.get("table-uuid")
+    return replace(change, table_id=named if isinstance(named, str) else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import plural
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.explanation_text import bytes_text
 from geolake_nb.planning.finding import printable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.planning.change import Change
 
-__all__ = ["change_dict", "change_text"]
+__all__ = ["base_text", "change_dict", "change_text"]
 
 _WIDTH = 100
 _SHOWN_ACTIONS = 5
@@ -44,17 +45,22 @@ def change_dict(change: Change) -> dict[str, Any]:
     }
 
 
-def _lines(change: Change, shown: int) -> Iterator[str]:
-    base = "a new table" if change.base_version is None else f"version {change.base_version}"
+def base_text(change: Change) -> str:
+    """What the change was planned on, in words."""
     if change.format is TableFormat.PARQUET:
-        base = "a set of files"
-    yield printable(f"{change.verb.value} {change.location}: plan {change.hash} on {base}")
+        return "a set of files"
+    return "a new table" if change.base_version is None else f"version {change.base_version}"
+
+
+def _lines(change: Change, shown: int) -> Iterator[str]:
+    yield printable(f"{change.verb.value} {change.location}: plan {change.hash} on {base_text(change)}")
     if change.is_empty:
         yield from _sentences(change.says or ("There is nothing to do.",))
         return
     yield from _sentences(change.says)
     read = change.reads
-    yield f"reads      {read.files:,} files, {bytes_text(read.bytes)}" if read.files else "reads      no data file"
+    amount = f"{plural(read.files, 'file')}, {bytes_text(read.bytes)}" if read.files else "no data file"
+    yield f"reads      {amount}"
     yield printable(f"undo       {change.undo}")
     for door in change.doors:
         yield from _wrapped("one way    ", printable(f"{door.why} Agree with --consent {door.name}."))

@@ -24,7 +24,7 @@ from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
 from geolake_nb.planning.collated_adds import StatsEdit, collated_add
 from geolake_nb.planning.collated_strings import collations_of, measured_strings
-from geolake_nb.planning.creating import protocol_text, upgraded_protocol
+from geolake_nb.planning.creating import metadata_text, protocol_text, upgraded_protocol
 from geolake_nb.planning.engines import Answer, TableKind, engine_facts
 from geolake_nb.planning.format_facts import collation_hints
 from geolake_nb.planning.table_collations import table_collations, without_values
@@ -109,7 +109,7 @@ def plan_collations(
         format=snapshot.format,
         location=where,
         base_version=snapshot.version,
-        actions=plan.actions(),
+        actions=plan.actions(storage),
         doors=plan.doors(),
         engines=engine_facts(plan.after),
         undo="geolake undo takes it back" + (", the feature collations stays" if plan.is_new_feature else ""),
@@ -268,14 +268,11 @@ class _Plan:
         protocol = snapshot.protocol if self.protocol is None else read_protocol(self.protocol)
         self.after = replace(snapshot, schema=schema, protocol=protocol)
 
-    def actions(self) -> list[str]:
+    def actions(self, storage: Storage) -> list[str]:
         """The protocol and the metadata, where they change."""
-        metadata = self.details.metadata
         actions = [] if self.protocol is None else [protocol_text(self.protocol)]
-        if self.schema_text != metadata.schema_string:
-            held = {key: value for key, value in metadata.raw.items() if value is not None}
-            action = {"metaData": {**held, "schemaString": self.schema_text}}
-            actions.append(json.dumps(action, ensure_ascii=False, separators=(",", ":")))
+        if self.schema_text != self.details.metadata.schema_string:
+            actions.append(metadata_text(storage, self.details, schema=self.schema_text))
         return actions
 
     def doors(self) -> tuple[OneWayDoor, ...]:
@@ -283,7 +280,7 @@ class _Plan:
             return ()
         facts = [fact for fact in engine_facts(self.after) if fact.kind is TableKind.DELTA_COLLATED]
         out = ", ".join(fact.engine for fact in facts if fact.writes is Answer.NO)
-        why = f"The feature collations stays with the table: {out} and all others but Delta Kernel cannot write it."
+        why = f"The feature collations stays with the table: {out} and others cannot write it any more; geolake_nb can."
         return (OneWayDoor("collations", why),)
 
     def job(self, *, refresh: bool, upgrade: bool) -> CollateJob | None:

@@ -169,7 +169,7 @@ def parquet_rows(snapshot: Snapshot, places: Sequence[int] | None = None) -> Par
         ParquetFileRows(paths[place], sizes[place], _groups(footers[place]), values[place] if names else {})
         for place in (range(len(paths)) if places is None else places)
     )
-    return ParquetRows(details.storage, snapshot.location, files)
+    return ParquetRows(details.storage, snapshot.location, files, snapshot)
 
 
 def _partition_values(snapshot: Snapshot) -> list[list[Any]]:

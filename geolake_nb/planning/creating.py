@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from geolake_nb.core.json_splice import edited
 from geolake_nb.core.schema import Schema, join_path
 from geolake_nb.core.schema_delta import to_delta_schema
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, PrimitiveType, StructType
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.delta.features import feature, read_protocol
+from geolake_nb.formats.delta.raw_small_actions import raw_small_actions
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.file_table import FileTable
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
@@ -28,6 +30,9 @@ from geolake_nb.planning.writing import WriteJob
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from geolake_nb.core.json_splice import JsonPath
+    from geolake_nb.formats.delta.details import DeltaDetails
+    from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.engines import EngineFact
     from geolake_nb.planning.packing import Packing
     from geolake_nb.planning.row_sources import GivenRows, ParquetRows
@@ -37,6 +42,7 @@ __all__ = [
     "GEOSPATIAL",
     "NewTable",
     "geospatial_door",
+    "metadata_text",
     "plan_create",
     "protocol_text",
     "stamped",
@@ -113,6 +119,19 @@ def protocol_text(protocol: Mapping[str, Any]) -> str:
     '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}'
     """
     return json.dumps({"protocol": dict(protocol)}, separators=(",", ":"), ensure_ascii=False)
+
+
+def metadata_text(
+    storage: Storage, details: DeltaDetails, *, schema: str, configuration: Mapping[str, str] | None = None
+) -> str:
+    """The whole `metaData` action of a table with another schema and other properties, all else byte for byte."""
+    held = details.metadata.configuration
+    changes: dict[JsonPath, str | None] = {("schemaString",): json.dumps(schema, ensure_ascii=False)}
+    for name, value in (configuration or {}).items():
+        if held.get(name) != value:
+            changes["configuration", name] = json.dumps(value, ensure_ascii=False)
+    raw = raw_small_actions(storage, details.segment).metadata or "{}"
+    return f'{{"metaData":{edited(raw, changes)}}}'
 
 
 def geospatial_door(engines: Collection[EngineFact]) -> OneWayDoor:

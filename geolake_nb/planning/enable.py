@@ -21,6 +21,7 @@ from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.creating import (
     GEOSPATIAL,
     geospatial_door,
+    metadata_text,
     protocol_text,
     upgraded_protocol,
     with_indexed_geo,
@@ -111,7 +112,14 @@ class _Enable:
             return replace(change, actions=small, undo=undo if small else "there is nothing to undo")
         for doing in (Doing.SCHEMA, Doing.REWRITE):
             require_writable(self._snapshot.protocol, self._details.metadata, doing=doing, where=self._where)
-        small.append(json.dumps({"metaData": metadata}, separators=(",", ":"), ensure_ascii=False))
+        small.append(
+            metadata_text(
+                self._storage,
+                self._details,
+                schema=metadata["schemaString"],
+                configuration=metadata["configuration"],
+            )
+        )
         reads = self._reads()
         metrics = {"files_removed": reads.files, "bytes_removed": reads.bytes}
         actions = [*small, *self._removes()]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.planning.explanation import Amount, Explanation
 
-__all__ = ["amount_text", "bytes_text", "complete_text", "explanation_text", "wrapped"]
+__all__ = ["amount_text", "bytes_text", "complete_text", "explanation_text", "share_text", "wrapped"]
 
 WIDTH = 100
 _SHOWN_DETAILS = 5
@@ -50,9 +50,20 @@ def amount_text(read: Amount, total: Amount | None = None) -> str:
         parts.append(_of(read.rows, None if total is None else total.rows, "row"))
     size = bytes_text(read.bytes)
     if total is not None:
-        share = f" ({read.bytes / total.bytes:.0%})" if total.bytes else ""
+        share = f" ({share_text(read.bytes / total.bytes)})" if total.bytes else ""
         size = f"{size} of {bytes_text(total.bytes)}{share}"
     return ", ".join([*parts, size])
+
+
+def share_text(share: float) -> str:
+    """A share for people: a small one is told more exactly, and only nothing is 0%.
+
+    >>> share_text(0.25), share_text(0.0213), share_text(2e-5), share_text(0)
+    ('25%', '2.1%', 'under 0.1%', '0%')
+    """
+    if 0 < share < 0.001:
+        return "under 0.1%"
+    return f"{share:.1%}" if 0 < share < 0.0995 else f"{share:.0%}"
 
 
 def _of(count: int, total: int | None, noun: str) -> str:
@@ -67,7 +78,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield ""
     yield f"reads {amount_text(explanation.read, explanation.total)}"
     for level in explanation.levels:
-        if level.name != "file":
+        # The line above counts files; that the table itself is looked at goes without saying.
+        if level.name != "file" and not (level.name == "table" and level.kept):
             yield f"  {_of(level.kept, level.total, level.name)}"
     for heading, kept in (("kept", True), ("skipped", False)):
         found = {reason: amount for reason, amount in explanation.by_reason().items() if reason.kept is kept}

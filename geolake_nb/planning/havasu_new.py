@@ -20,6 +20,7 @@ from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.havasu_columns import fitting_inputs, havasu_sentences, new_columns
 from geolake_nb.planning.havasu_target import HavasuTarget
 from geolake_nb.planning.iceberg_writability import require_writable as require_current
+from geolake_nb.planning.partition_keys import row_partitions
 from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "base_action",
-    "identity_partitions",
     "partition_field",
     "plan_append",
     "plan_convert",
@@ -124,14 +124,15 @@ def plan_append(
 ) -> Change:
     """The commit that adds rows; `columns` says in which CRS shapes are that come without an SRID."""
     require_writable(snapshot)
-    partitions = identity_partitions(snapshot)
+    partitions = row_partitions(snapshot)
     job = WriteJob(
         rows=rows,
-        schema=snapshot.schema,
-        target=HavasuTarget.of(snapshot, partitions),
-        partition_by=tuple(partitions),
+        schema=partitions.with_keys(snapshot.schema),
+        target=HavasuTarget.of(snapshot, partitions.fields, computed=partitions.keys),
+        partition_by=tuple(partitions.fields),
         geo_input=fitting_inputs(rows.schema, snapshot.schema, columns, where=snapshot.location),
-        ordering=packing.ordering(snapshot.schema, partitions),
+        keys=partitions.keys,
+        ordering=packing.ordering(snapshot.schema, tuple(partitions.fields)),
         target_bytes=packing.target_bytes,
         row_group_rows=packing.row_group_rows,
     )
@@ -193,24 +194,6 @@ def base_action(snapshot: Snapshot) -> str:
         "version": details.format_version,
     }
     return json.dumps({"base": base})
-
-
-def identity_partitions(snapshot: Snapshot) -> dict[str, int]:
-    """The columns that partition new rows, with the ids of their partition fields."""
-    details: IcebergDetails = snapshot.details
-    found: dict[str, int] = {}
-    tops = {one.id: one for one in snapshot.schema.fields}
-    for field in details.specs[details.metadata.default_spec_id].fields:
-        if field.transform == "void":
-            continue
-        source = tops.get(field.source_id)
-        if field.transform != "identity" or source is None:
-            what = (
-                f"the table is partitioned by {field.describe(field.name)}, and rows are added to columns' own values"
-            )
-            raise RefusedError(what, where=snapshot.location, remedy="add them with an engine that has the transform")
-        found[source.name] = field.field_id
-    return found
 
 
 def _create(

@@ -14,10 +14,11 @@ from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.convert import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.geo_columns import geo_sentences, lenient, take_geo_columns
-from geolake_nb.planning.havasu_new import identity_partitions, partition_field, require_no_table
+from geolake_nb.planning.havasu_new import partition_field, require_no_table
 from geolake_nb.planning.iceberg_columns import iceberg_columns, with_fresh_ids
 from geolake_nb.planning.iceberg_target import IcebergTarget
 from geolake_nb.planning.iceberg_writability import require_writable
+from geolake_nb.planning.partition_keys import row_partitions
 from geolake_nb.planning.writing import WriteJob, require_writable_types
 
 if TYPE_CHECKING:
@@ -172,14 +173,15 @@ def plan_append(
     require_writable(snapshot)
     require_writable_types(snapshot.schema, where=snapshot.location)
     require_same(snapshot.schema, columns, snapshot.location)
-    partitions = identity_partitions(snapshot)
+    partitions = row_partitions(snapshot)
     job = WriteJob(
         rows=rows,
-        schema=snapshot.schema,
-        target=IcebergTarget.of(snapshot, partitions),
-        partition_by=tuple(partitions),
+        schema=partitions.with_keys(snapshot.schema),
+        target=IcebergTarget.of(snapshot, partitions.fields, computed=partitions.keys),
+        partition_by=tuple(partitions.fields),
         geo_input=lenient(match_rows(rows.schema, snapshot.schema, where=snapshot.location)),
-        ordering=packing.ordering(snapshot.schema, partitions),
+        keys=partitions.keys,
+        ordering=packing.ordering(snapshot.schema, tuple(partitions.fields)),
         target_bytes=packing.target_bytes,
         row_group_rows=packing.row_group_rows,
     )
@@ -193,7 +195,7 @@ def plan_append(
         says=("Rows are added to the table.",),
         undo="geolake undo goes back to the snapshot before, as long as this one is the current one",
         engines=engine_facts(snapshot),
-        parameters={"mode": "append", "partitionBy": json.dumps(list(partitions))},
+        parameters={"mode": "append", "partitionBy": json.dumps(partitions.described)},
         blind_append=True,
     )
 

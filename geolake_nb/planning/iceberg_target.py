@@ -34,7 +34,8 @@ class IcebergTarget(ManifestTarget):
         """All columns with their ids and geo types; rows of version 3 that move have their own ids beside them."""
         from geolake_nb.formats.parquet_writer import Layout
 
-        inside = Schema(StructType(tuple(one for one in job.schema.fields if one.name != PARTITION.name)))
+        beside = {PARTITION.name, *self.computed}
+        inside = Schema(StructType(tuple(one for one in job.schema.fields if one.name not in beside)))
         return Layout(
             inside,
             row_group_rows=job.row_group_rows,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from geolake_nb.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
     from geolake_nb.formats.snapshot import Snapshot
 
 __all__ = ["require_writable"]
+
+_FORMATS = {"AVRO", "ORC", "PARQUET"}
 
 
 def require_writable(snapshot: Snapshot) -> None:
@@ -29,5 +33,18 @@ def require_writable(snapshot: Snapshot) -> None:
             where=snapshot.location,
             remedy="write the types without quotes first",
         )
-    if details.raw.get("encryption-keys"):
+    if _is_encrypted(snapshot):
         raise RefusedError("the table is encrypted", where=snapshot.location)
+    formats = {str(one) for one in pc.unique(snapshot.files.table["format"]).to_pylist()} - _FORMATS
+    if formats:
+        what = f"data files in {', '.join(sorted(formats))[:60]}, which is not known here"
+        raise RefusedError(what, where=snapshot.location)
+
+
+def _is_encrypted(snapshot: Snapshot) -> bool:
+    """Whether new files would need keys, or files that are there have them."""
+    details: IcebergDetails = snapshot.details
+    if details.raw.get("encryption-keys") or snapshot.properties.get("encryption.key-id"):
+        return True
+    tables = (snapshot.files.table, details.delete_files)
+    return any(pc.any(table["encrypted"], min_count=0).as_py() for table in tables)

@@ -11,9 +11,10 @@ from geolake_nb.core.types import PrimitiveType, StringType, StructType
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.hive_paths import partition_folder
 from geolake_nb.formats.iceberg.single_values import to_single_value
+from geolake_nb.formats.iceberg.transforms import partition_of_key
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     from geolake_nb.core.statistics import ColumnStats
@@ -41,21 +42,28 @@ class ManifestTarget:
     properties: Mapping[str, str] = field(default_factory=dict)
     tuples: tuple[PartitionTuple, ...] | None = None
     """For rows that stay in their partitions: the partition of each number that the rows have in `PARTITION`."""
+    computed: frozenset[str] = frozenset()
+    """Those of `partition_by` that are keys, as `transforms.partition_keys` makes them, and no columns."""
 
     @classmethod
     def of(
-        cls, snapshot: Snapshot, partition_by: Mapping[str, int], *, tuples: tuple[PartitionTuple, ...] | None = None
+        cls,
+        snapshot: Snapshot,
+        partition_by: Mapping[str, int],
+        *,
+        tuples: tuple[PartitionTuple, ...] | None = None,
+        computed: Iterable[str] = (),
     ) -> Self:
         """What a table asks for as it is."""
         spec_id = snapshot.details.metadata.default_spec_id
-        return cls(snapshot.schema, partition_by, spec_id, snapshot.properties, tuples)
+        return cls(snapshot.schema, partition_by, spec_id, snapshot.properties, tuples, frozenset(computed))
 
     def folder(self, partition: Partition) -> str:
         """Folders by partition values, as other writers of Iceberg have them."""
         if self.tuples is not None:
             return _FOLDER
         names = zip(self.partition_by, partition, strict=True)
-        return "/".join([_FOLDER, *(partition_folder(name, text) for name, text in names)])
+        return "/".join([_FOLDER, *(partition_folder(name, text) for name, text in names if name not in self.computed)])
 
     def plain_columns(self) -> list[tuple[_Path, Field]]:
         """The columns with minima and maxima: one plain value a row."""
@@ -77,6 +85,9 @@ class ManifestTarget:
             return self.tuples[number].spec_id, self.tuples[number].values
         values: dict[str, str | None] = {}
         for (name, id_), text in zip(self.partition_by.items(), partition, strict=True):
+            if name in self.computed:
+                values[str(id_)] = partition_of_key(text)
+                continue
             packed = _common_value(file.scalars[name,], text, self.schema.find(join_path((name,))).type, name)
             values[str(id_)] = None if packed is None else bytes_text(packed)
         return self.spec_id, values

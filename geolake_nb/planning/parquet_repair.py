@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import plural
 from geolake_nb.core.schema import join_path, split_path, type_name
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType
 from geolake_nb.errors import ConflictError, RefusedError, SchemaError
@@ -74,6 +75,8 @@ def plan_repair(
     if pending is not None:
         return pending
     asked = dict(columns) if isinstance(columns, Mapping) else {}
+    if not asked:
+        _refuse_unknown(snapshot)
     chosen = _chosen(snapshot, columns, asked)
     nothing = Change(
         Verb.REPAIR,
@@ -149,7 +152,7 @@ class _Looked:
         said: list[str] = []
         for path in dict.fromkeys([*self.types, *self.properties, *self.boxes]):
             parts = [
-                f"{what} in {counts[path]:,} file{'' if counts[path] == 1 else 's'}"
+                f"{what} in {plural(counts[path], 'file')}"
                 for counts, what in (
                     (self.types, "the geo type"),
                     (self.properties, "the GeoParquet metadata"),
@@ -162,6 +165,18 @@ class _Looked:
             said.append(f"{path}: {count:,} files do not say what it is; say it with columns=.")
         said += [f"{path} {why}." for path, why in self.others.items()]
         return tuple(said) or ("No footer lacks anything or is known to be wrong.",)
+
+
+def _refuse_unknown(snapshot: Snapshot) -> None:
+    """Raise for GeoParquet metadata of a version, an encoding or edges that are not known: mending would undo them."""
+    details: ParquetDetails = snapshot.details
+    for place, view in enumerate(details.views):
+        if view.geo_problem is not None and ": unknown " in view.geo_problem:
+            raise RefusedError(
+                f"the GeoParquet metadata is not usable: {view.geo_problem}",
+                where=f"{snapshot.location}, {snapshot.files.table['path'][place].as_py()}",
+                remedy="say with columns= what the column is",
+            )
 
 
 def _told(type_: GeoType | None) -> str | None:
@@ -274,11 +289,11 @@ def _cost(mends: Sequence[FileMend], *, verify: bool) -> list[str]:
     kept = sum(mend.view.metadata.serialized_size for mend in mends)
     scanned = [mend for mend in mends if any(one.scan for one in mend.columns)]
     said = [
-        f"Footers of {len(mends):,} files are replaced: the pages ({bytes_text(copied)}) are copied as they are, and"
+        f"{plural(len(mends), 'footer')} replaced: the pages ({bytes_text(copied)}) are copied as they are, and"
         f" the old footers ({bytes_text(kept)}) are kept in _geolake for undo."
     ]
     if scanned:
         read = sum(one.bytes for mend in scanned for one in mend.columns if one.scan)
         why = "Every value is read and compared with its box" if verify else "The values are read for the boxes"
-        said.append(f"{why}: {bytes_text(read)} in {len(scanned):,} files.")
+        said.append(f"{why}: {bytes_text(read)} in {plural(len(scanned), 'file')}.")
     return said

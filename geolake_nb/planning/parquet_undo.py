@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError, VersionError
 from geolake_nb.formats.footer_change import FileState
+from geolake_nb.formats.parquet_history import changes_of
 from geolake_nb.formats.parquet_journal import read_journal
-from geolake_nb.formats.parquet_replace import action
+from geolake_nb.formats.parquet_replace import action, footers_kept
 from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.engines import engine_facts
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_undo"]
 
 _UNDO = Verb.UNDO.value
+_OTHERS = (_UNDO, Verb.FORGET.value)
 
 
 def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
@@ -28,9 +30,7 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
 
     A change that was cut short is ended first, when the plan is applied.
     """
-    entries = read_journal(storage)
-    if version is None:
-        entries = [entry for entry in entries if _touches(entry, snapshot)]
+    entries = changes_of(snapshot) if version is None else read_journal(storage)
     entry = _chosen(entries, version, snapshot.location)
     if entry.outcome is None:
         return Change(
@@ -72,13 +72,17 @@ def _chosen(entries: Sequence[JournalEntry], version: int | None, where: str) ->
     taken = {number for number, one in undone.items() if one.version not in undone}
     if version is None:
         for entry in reversed(entries):
-            if entry.verb != _UNDO and entry.version not in taken and _counts(entry):
+            if entry.verb not in _OTHERS and entry.version not in taken and _counts(entry):
                 return entry
         raise RefusedError("no change of this toolkit is there to take back", where=where)
     entry_of = {entry.version: entry for entry in entries}
     if version not in entry_of:
         known = ", ".join(map(str, sorted(entry_of))) or "none"
         raise VersionError(f"there is no change {version} to take back", where=where, remedy=f"there are: {known}")
+    if entry_of[version].verb == Verb.FORGET.value:
+        raise RefusedError(
+            f"change {version} removed what was kept for undo, and has nothing to take back", where=where
+        )
     if not _counts(entry_of[version]):
         raise RefusedError(f"change {version} was given up and is not in the files", where=where)
     if version in taken:
@@ -88,15 +92,6 @@ def _chosen(entries: Sequence[JournalEntry], version: int | None, where: str) ->
             remedy=f"undo change {undone[version].version} to have it again",
         )
     return entry_of[version]
-
-
-def _touches(entry: JournalEntry, snapshot: Snapshot) -> bool:
-    """Whether a change is of this table, and not of a file or a pattern beside it in the same folder."""
-    storage: Storage = snapshot.details.storage
-    if snapshot.location == storage.location:
-        return True
-    paths = set(snapshot.files.table["path"].to_pylist())
-    return any(held["path"] in paths for step in entry.steps for held in step.values())
 
 
 def _counts(entry: JournalEntry) -> bool:
@@ -109,6 +104,7 @@ class _Undo:
     def __init__(self, storage: Storage, entry: JournalEntry) -> None:
         self._storage = storage
         self._entry = entry
+        self._footers = footers_kept(storage, entry.transaction)
 
     def inverse(self, kind: str, held: Mapping[str, Any]) -> list[str]:
         """The action that takes a step back; raises if the file is not as the step left it."""
@@ -117,22 +113,24 @@ class _Undo:
             assert self._entry.outcome is not None
             if path in self._entry.outcome.skipped:
                 return []
+            if not self._footers:
+                raise self._not_kept("the footer that the change replaced", path)
             state = self._state(path)
             if (state.bytes, state.footer) != (held["new_bytes"], held["new_footer"]):
                 raise self._changed(path)
             return [action("restore", {**state.to_dict(), "transaction": self._entry.transaction})]
         if kind == "take":
             if not self._storage.exists(held["to"]):
-                raise RefusedError(
-                    "the file that the change took away is no longer kept",
-                    where=f"{self._storage.location}/{held['to']}",
-                    remedy="without it the change cannot be taken back",
-                )
+                raise self._not_kept("the file that the change took away", held["to"])
             return [action("put", {"path": path, "from": held["to"], "bytes": held["bytes"]})]
         state = self._state(path)
         if state.bytes != held["bytes"]:
             raise self._changed(path)
         return [action("take", state.to_dict())]
+
+    def _not_kept(self, what: str, path: str) -> RefusedError:
+        remedy = "without it the change cannot be taken back"
+        return RefusedError(f"{what} is no longer kept", where=f"{self._storage.location}/{path}", remedy=remedy)
 
     def _state(self, path: str) -> FileState:
         try:

@@ -24,18 +24,19 @@ from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import GeographyType, GeometryType, StructType
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.file_table import AXES, FileTable, GeoStatsColumns
+from geolake_nb.planning.change import Verb
 from geolake_nb.planning.clustering import centres, keying
 from geolake_nb.planning.coverage import OverlapDepth, overlap_depth, union_box
 from geolake_nb.planning.explanation_text import bytes_text
 from geolake_nb.planning.file_pruning import KnownParts, judge
 from geolake_nb.planning.iceberg_sampling import sample_iceberg
 from geolake_nb.planning.placement import place_rows
-from geolake_nb.planning.row_sources import DeltaRows, IcebergRows
+from geolake_nb.planning.row_sources import DeltaRows, GivenRows, IcebergRows, ParquetRows
 from geolake_nb.planning.sampling import partition_codes, sample_delta
 from geolake_nb.planning.writing import WriteJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -44,8 +45,13 @@ if TYPE_CHECKING:
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
     from geolake_nb.planning.sampling import Partition, Sample
+    from geolake_nb.planning.writing import GeoInput
 
     Progress = Callable[[int, int], None]
+    SampleParquet = Callable[
+        [ParquetRows, Schema, Sequence[str], Sequence[str], Mapping[str, GeoInput]],
+        Sample,
+    ]
 
 __all__ = ["Preview", "PreviewSide", "preview"]
 
@@ -119,22 +125,34 @@ class Preview(Shown):
         return "\n".join(lines)
 
 
-def preview(storage: Storage, change: Change, *, windows: int = 100, on_progress: Progress | None = None) -> Preview:
+def preview(
+    storage: Storage,
+    change: Change,
+    *,
+    windows: int = 100,
+    on_progress: Progress | None = None,
+    sample_parquet: SampleParquet | None = None,
+) -> Preview:
     """The rewrite of a plan before and after, by so many windows around sampled rows.
 
-    A window is one degree wide, or a hundredth of the extent in a projected CRS.
+    A window is one degree wide, or a hundredth of the extent in a projected CRS. `sample_parquet` reads rows of
+    Parquet files, whatever their writers made of shapes.
     """
     job = change.job
-    if not isinstance(job, WriteJob) or not isinstance(job.rows, DeltaRows | IcebergRows):
+    snapshot = None if not isinstance(job, WriteJob) or isinstance(job.rows, GivenRows) else job.rows.snapshot
+    if not isinstance(job, WriteJob) or snapshot is None or change.verb is not Verb.REWRITE:
         raise RefusedError("only a rewrite that has something to do can be previewed", where=change.location)
-    snapshot = job.rows.snapshot
     column = _geo_column(job, snapshot.schema)
-    wanted = dict.fromkeys([*(job.ordering.columns if job.ordering else ()), *([column] if column else [])])
+    wanted = list(dict.fromkeys([*(job.ordering.columns if job.ordering else ()), *([column] if column else [])]))
     if isinstance(job.rows, IcebergRows):
-        sample = sample_iceberg(storage, job.rows, job.schema, list(wanted), job.partition_by)
+        sample = sample_iceberg(storage, job.rows, job.schema, wanted, job.partition_by)
+    elif isinstance(job.rows, ParquetRows):
+        assert sample_parquet is not None
+        sample = sample_parquet(job.rows, job.schema, wanted, job.partition_by, job.geo_input)
     else:
-        sample = sample_delta(storage, job.rows, list(wanted), on_progress=on_progress)
-    asked = () if column is None else _windows(sample, column, snapshot.schema, windows)
+        assert isinstance(job.rows, DeltaRows)
+        sample = sample_delta(storage, job.rows, wanted, on_progress=on_progress)
+    asked = () if column is None else _windows(sample, column, job.schema, windows)
     after = _after(job, snapshot, sample, column)
     return Preview(
         column=column,
@@ -200,9 +218,8 @@ def _side(files: FileTable, schema: Schema, column: str | None, windows: tuple[B
 
 def _after(job: WriteJob, snapshot: Snapshot, sample: Sample, column: str | None) -> FileTable:
     """The files that stay, and those that are foretold."""
-    assert isinstance(job.rows, DeltaRows | IcebergRows)
     chosen = np.zeros(len(snapshot.files), np.bool_)
-    chosen[slice(None) if job.rows.files is None else list(job.rows.files)] = True
+    chosen[_chosen(job, snapshot)] = True
     places = np.flatnonzero(chosen)
     if job.ordering is None:
         bytes_, boxes = _packed(job, snapshot, places, column)
@@ -219,6 +236,15 @@ def _after(job: WriteJob, snapshot: Snapshot, sample: Sample, column: str | None
         rows=pa.nulls(len(paths), pa.int64()),
         geo={} if column is None else {column: _geo_stats(sides)},
     )
+
+
+def _chosen(job: WriteJob, snapshot: Snapshot) -> slice | list[int]:
+    """The places of the files that are written again."""
+    if isinstance(job.rows, ParquetRows):
+        taken = {one.path for one in job.rows.files}
+        return [place for place, path in enumerate(snapshot.files.table["path"].to_pylist()) if path in taken]
+    assert isinstance(job.rows, DeltaRows | IcebergRows)
+    return slice(None) if job.rows.files is None else list(job.rows.files)
 
 
 def _sorted(

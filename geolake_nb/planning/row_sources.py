@@ -86,6 +86,8 @@ class ParquetRows:
     location: str
     """What the user named."""
     files: tuple[ParquetFileRows, ...]
+    snapshot: Snapshot | None = None
+    """The set that the files are of."""
 
     @property
     def rows(self) -> int:

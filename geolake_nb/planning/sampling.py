@@ -75,11 +75,10 @@ def sample_delta(
 
     Only the pages of these columns are read, of at most 200 row groups.
     """
-    import pyarrow.parquet as pq
 
     from geolake_nb.formats.data_files import data_keys
     from geolake_nb.formats.footer_view import FooterReader
-    from geolake_nb.formats.storage_ranges import open_ranges
+    from geolake_nb.formats.parquet_opening import open_parquet_file
 
     snapshot = rows.snapshot
     places = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
@@ -97,7 +96,7 @@ def sample_delta(
     for done, ((place, groups), wanted) in enumerate(zip(chosen, quotas.tolist(), strict=True), 1):
         key = keys[places[place]]
         stream = _BUFFER if storage.is_local else 0
-        with pq.ParquetFile(open_ranges(storage, key), arrow_extensions_enabled=False, buffer_size=stream) as file:
+        with open_parquet_file(storage, key, buffer_size=stream) as file:
             # A file without rows has no row group to choose.
             some = draw.permutation(file.num_row_groups)[:groups]
             for group in np.sort(some).tolist():

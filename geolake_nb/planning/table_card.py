@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from geolake_nb.core.message_text import plural
 from geolake_nb.planning.coverage import coverage
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.explanation_text import bytes_text
@@ -59,8 +60,8 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
     when = "" if snapshot.timestamp is None else f" of {snapshot.timestamp:%Y-%m-%d %H:%M:%S} UTC"
     yield printable(snapshot.location)
     yield f"{snapshot.format.value.capitalize()}{version}{when}; {card['protocol']}"
-    rows = "unknown rows" if card["rows"] is None else f"{card['rows']:,} rows"
-    yield f"{card['files']:,} files, {rows}, {bytes_text(card['bytes'])}"
+    rows = "unknown rows" if card["rows"] is None else plural(card["rows"], "row")
+    yield f"{plural(card['files'], 'file')}, {rows}, {bytes_text(card['bytes'])}"
     features = [feature for feature in snapshot.protocol.features if feature.needed_to_read or not feature.known]
     for feature in features:
         yield f"  needs {printable(feature.name)}: {feature.meaning}"
@@ -73,8 +74,9 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
         share = "no files" if one.share is None else f"{one.share:.0%} of the bytes"
         yield f"bounds of {printable(one.column)}: {one.covered.files:,} of {one.total.files:,} files, {share}"
     facts = engine_facts(snapshot)
+    width = max([28, *(len(fact.engine) + 2 for fact in facts)])
     if facts:
-        yield f"\n{'engine':28}{'reads':11}{'writes':11}skips on geometry, on geography"
+        yield f"\n{'engine':{width}}{'reads':11}{'writes':11}skips on geometry, on geography"
     for fact in facts:
         skips = f"{fact.skips_geometry.value}, {fact.skips_geography.value}"
-        yield f"{fact.engine:28}{fact.reads.value:11}{fact.writes.value:11}{skips}"
+        yield f"{fact.engine:{width}}{fact.reads.value:11}{fact.writes.value:11}{skips}"

@@ -20,6 +20,7 @@ from geolake_nb.formats.delta.deletion_vectors import vector_file
 from geolake_nb.formats.delta.history import read_commit_info
 from geolake_nb.formats.delta.log_replay import SmallActions, small_actions
 from geolake_nb.formats.delta.log_segment import list_log
+from geolake_nb.formats.delta.raw_small_actions import raw_small_actions
 from geolake_nb.formats.delta.remove_action import remove_action
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.change import Change, Verb
@@ -36,6 +37,7 @@ __all__ = ["newest_undoable", "plan_undo"]
 _ENGINE = "geolake_nb/"
 _UNDO = "GEOLAKE UNDO"
 _WORKERS = 32
+_KNOWN = frozenset({"add", "cdc", "commitInfo", "domainMetadata", "metaData", "protocol", "remove", "txn"})
 
 # Delta, Row tracking: row ids are drawn once; taking the mark back would draw them again.
 _NEVER_RESTORED = frozenset({"delta.rowTracking"})
@@ -111,6 +113,7 @@ class _Undo:
         self._changes_data: dict[str, bool] = {}
         self._read_commit()
         self._was = small_actions(storage, listing.segment(version - 1))
+        self._raw = raw_small_actions(storage, listing.segment(version - 1))
         self._now = small_actions(storage, listing.segment(snapshot.version))
 
     def change(self) -> Change:
@@ -166,6 +169,13 @@ class _Undo:
                 self._note(_action(line, f"{self._storage.location}/{path}"), line)
 
     def _note(self, action: dict[str, Any], line: str) -> None:
+        strange = sorted(action.keys() - _KNOWN)
+        if strange:
+            raise RefusedError(
+                f"version {self._version} holds an unknown action, which nobody here can take back: {strange[0][:60]}",
+                where=self._snapshot.location,
+                remedy="use an engine that knows it",
+            )
         if not action.keys() & {"add", "remove", "cdc"}:
             self._small.append(action)
         for kind in ("remove", "add"):
@@ -218,7 +228,7 @@ class _Undo:
         written = [one["metaData"] for one in self._small if isinstance(one.get("metaData"), dict)]
         if not written or plain(written[-1]) == plain(self._was.metadata):
             return [], False
-        return [orjson.dumps({"metaData": self._was.metadata}).decode()], True
+        return [f'{{"metaData":{self._raw.metadata}}}'], True
 
     def _domains(self) -> list[str]:
         actions: list[str] = []
@@ -226,8 +236,9 @@ class _Undo:
             old = self._was.domains.get(domain)
             if old == self._now.domains.get(domain):
                 continue
-            restored = {"domain": domain, "configuration": old or "", "removed": old is None}
-            actions.append(orjson.dumps({"domainMetadata": restored}).decode())
+            gone = {"domain": domain, "configuration": "", "removed": True}
+            restored = orjson.dumps(gone).decode() if old is None else self._raw.domains[domain]
+            actions.append(f'{{"domainMetadata":{restored}}}')
         return actions
 
     def _written_domains(self) -> dict[str, str]:

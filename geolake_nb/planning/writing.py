@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from geolake_nb.core.schema import Schema, join_path, type_name
-from geolake_nb.core.types import PrimitiveType, RasterType
+from geolake_nb.core.types import PrimitiveType, RasterType, StructType
 from geolake_nb.errors import SchemaError
 from geolake_nb.planning.packing import ROW_GROUP_ROWS
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType
     from geolake_nb.formats.parquet_writer import Layout, WrittenFile
     from geolake_nb.planning.clustering import Ordering
+    from geolake_nb.planning.partition_keys import KeyColumn
     from geolake_nb.planning.row_sources import DeltaRows, GivenRows, IcebergRows, ParquetRows
     from geolake_nb.planning.sampling import Partition
 
@@ -75,24 +76,36 @@ class WriteJob:
     target_bytes: int
     geo_input: Mapping[str, GeoInput] = field(default_factory=dict)
     """By the paths of columns, which lead through structs."""
+    keys: Mapping[str, KeyColumn] = field(default_factory=dict)
+    """Columns of the schema that are computed of others."""
     ordering: Ordering | None = None
     """`None` keeps the rows about as they come."""
     row_group_rows: int = ROW_GROUP_ROWS
     expected_rows: int | None = None
     """The number of rows that have to be written: another one fails before the commit."""
 
+    @property
+    def given_schema(self) -> Schema:
+        """The columns that the rows come with."""
+        fields = tuple(one for one in self.schema.fields if one.name not in self.keys)
+        return replace(self.schema, root=StructType(fields)) if self.keys else self.schema
+
     def to_dict(self) -> dict[str, Any]:
         """`rows, ordering, partition_by, geo_input, target_bytes, row_group_rows, expected_rows, target`."""
         return {
             "rows": self.rows.to_dict(),
             "ordering": None if self.ordering is None else self.ordering.to_dict(),
-            "partition_by": list(self.partition_by),
+            "partition_by": [self._described(name) for name in self.partition_by],
             "geo_input": {name: one.to_dict() for name, one in sorted(self.geo_input.items())},
             "target_bytes": self.target_bytes,
             "row_group_rows": self.row_group_rows,
             "expected_rows": self.expected_rows,
             "target": self.target.to_dict(),
         }
+
+    def _described(self, name: str) -> str:
+        key = self.keys.get(name)
+        return name if key is None else f"{key.transform} of {key.source}"
 
 
 def require_writable_types(schema: Schema, *, where: str | None = None) -> None:

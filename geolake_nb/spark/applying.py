@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from geolake_nb.errors import GeolakeError
 
@@ -34,7 +34,9 @@ class Place:
     spark: SparkSession | None = None
     """The session that a user gave."""
     catalog: CatalogTable | None = None
-    """The catalog that knows the table, where it was found in one."""
+    """The catalog that knows the table, where it was found in one or is to be made in one."""
+    staged: Any = None
+    """The transaction that makes a table in its catalog, which has said where the table will lie."""
     single_writer: bool = False
     """Whether nobody else writes to a store that cannot exclude other writers."""
 
@@ -67,8 +69,12 @@ class Committing(Protocol):
         """The version that holds the transaction already, `None` if there is none."""
         ...
 
+    def require_store(self, place: Place) -> None:
+        """Raise where the store of the table does not keep two writers apart."""
+        ...
+
     def commit_change(self, change: Change, place: Place) -> Applied:
-        """Commit a change whose actions are all known."""
+        """Commit a change whose actions are all known, in a store that `require_store` lets pass."""
         ...
 
 
@@ -77,9 +83,14 @@ def apply_change(change: Change, place: Place, *, on_progress: Progress | None =
     if change.is_empty:
         return Applied(None)
     committing = _committing(change.format)
+    committing.require_store(place)  # first: the files of a job that is refused afterwards would be left over
     landed = committing.find_landed(change, place)
     if landed is not None:
         return Applied(landed, metrics=change.metrics)
+    if place.catalog is not None and not place.catalog.is_placed:
+        from geolake_nb.spark.iceberg_commit import stage_table
+
+        place = stage_table(change, place)
     if change.job is not None:
         change = _run(change, place, on_progress)
         if change.is_empty:  # the data showed that all was right

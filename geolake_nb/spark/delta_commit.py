@@ -13,12 +13,22 @@ if TYPE_CHECKING:
     from geolake_nb.planning.change import Change
     from geolake_nb.spark.applying import Place
 
-__all__ = ["commit_change", "find_landed"]
+__all__ = ["commit_change", "find_landed", "require_store"]
 
 
 def find_landed(change: Change, place: Place) -> int | None:
     """The version that holds the transaction already, `None` if there is none."""
     return find_commit(place.storage, place.transaction, since=_base(change))
+
+
+def require_store(place: Place) -> None:
+    """Raise where the store of the table does not keep two writers apart."""
+    from geolake_nb.spark.log_store import require_exclusion
+
+    if place.spark is None:
+        require_exclusion(place.storage, single_writer=place.single_writer)
+    else:
+        _put(place)
 
 
 def commit_change(change: Change, place: Place) -> Applied:
@@ -36,6 +46,7 @@ def commit_change(change: Change, place: Place) -> Applied:
             metrics={name: str(value) for name, value in change.metrics.items()},
             blind_append=change.blind_append,
             tolerates_appends=change.tolerates_appends,
+            table_id=change.table_id,
         ),
         put=_put(place),
     )

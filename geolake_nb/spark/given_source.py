@@ -40,7 +40,8 @@ def given_frame(
         renamed = rows.frame.rename_columns(_names(rows.frame.column_names, schema))
         batches = [fitter.fit(batch) for batch in renamed.to_batches()]
         refuse_bad(fitter.bad, where=where)  # it is all here: no job has to start for it
-        return spark.createDataFrame(pa.Table.from_batches(batches, fitter.arrow)), {}
+        # With its schema: on its own Spark takes a time without a zone for an instant of the session's zone.
+        return spark.createDataFrame(pa.Table.from_batches(batches, fitter.arrow), spark_schema(schema)), {}
     given = dict(zip(_names_of(rows.schema, schema), rows.schema.fields, strict=True))
     types = {one.name: one.dataType for one in spark_schema(schema)}
     columns = [_column(one.name, given.get(one.name), types[one.name]) for one in schema.fields]

@@ -10,13 +10,13 @@ from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.formats.havasu_writing.commit import HavasuCommit, commit, find_commit
 from geolake_nb.planning.change import Verb
 from geolake_nb.spark.applying import Applied
-from geolake_nb.spark.log_store import storage_put
+from geolake_nb.spark.log_store import require_exclusion, storage_put
 
 if TYPE_CHECKING:
     from geolake_nb.planning.change import Change
     from geolake_nb.spark.applying import Place
 
-__all__ = ["commit_change", "find_landed"]
+__all__ = ["commit_change", "find_landed", "require_store"]
 
 # Iceberg, Snapshots: new rows, the same rows in other files, and rows in the place of others.
 _OPERATIONS = {"append": "append", "create": "append", "overwrite": "overwrite"}
@@ -28,12 +28,16 @@ def find_landed(change: Change, place: Place) -> int | None:
     return find_commit(place.storage, place.transaction)
 
 
+def require_store(place: Place) -> None:
+    """Raise where the store of the table does not keep two writers apart."""
+    require_exclusion(place.storage, single_writer=place.single_writer, folder=_PROBE)
+
+
 def commit_change(change: Change, place: Place) -> Applied:
     """Write the next metadata file; other writers' appends are stepped over, what else they did is a conflict."""
     unbounded = _warn(change)
-    storage = place.storage
     made = commit(
-        storage,
+        place.storage,
         HavasuCommit(
             base_snapshot=change.base_version,
             operation=_operation(change),
@@ -46,7 +50,7 @@ def commit_change(change: Change, place: Place) -> Applied:
             blind_append=change.blind_append,
             tolerates_appends=change.tolerates_appends,
         ),
-        put=None if storage.is_local else storage_put(storage, single_writer=place.single_writer, folder=_PROBE),
+        put=storage_put(place.storage, single_writer=place.single_writer),
     )
     metrics = {**change.metrics, **({"files_without_bound": unbounded} if unbounded else {})}
     return Applied(made.snapshot_id, made.rebased_over, metrics)

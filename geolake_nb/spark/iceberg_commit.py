@@ -6,12 +6,15 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import ConflictError, GeolakeError
+from geolake_nb.errors import ConflictError, GeolakeError, RefusedError
+from geolake_nb.formats.iceberg.catalogs import storage_options
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
+from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.convert import require_apart
 from geolake_nb.spark.applying import Applied
 from geolake_nb.spark.iceberg_files import NewFiles, live_files, warn_of_problems
-from geolake_nb.spark.iceberg_jvm import iceberg_errors, open_jvm
+from geolake_nb.spark.iceberg_jvm import committing, iceberg_errors, open_jvm
 from geolake_nb.spark.iceberg_manifests import restate_manifests
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from geolake_nb.spark.applying import Place
     from geolake_nb.spark.iceberg_jvm import JvmTable
 
-__all__ = ["commit_change", "find_landed"]
+__all__ = ["commit_change", "find_landed", "require_store", "stage_table"]
 
 _VERB = "geolake.verb"
 _ATTEMPTS = 5
@@ -32,9 +35,10 @@ def find_landed(change: Change, place: Place) -> int | None:
     """The snapshot that holds the transaction already, `None` if there is none."""
     found = open_jvm(place)
     with iceberg_errors(place.storage.location):
-        if change.base_version is None and place.catalog is None and not found.exists():
+        actions = _actions(change)
+        if "create" in actions and not found.exists():
             return None
-        back = _actions(change).get("rollback")
+        back = actions.get("rollback")
         if back:
             current = found.table.currentSnapshot()
             landed = current is not None and current.snapshotId() == back[0]["to"]
@@ -42,7 +46,39 @@ def find_landed(change: Change, place: Place) -> int | None:
         for snapshot in found.table.snapshots():
             if snapshot.summary().get(TRANSACTION) == place.transaction:
                 return int(snapshot.snapshotId())
+    if "create" in actions:
+        raise _made_by_another(change)
     return None
+
+
+def require_store(place: Place) -> None:
+    """Raise for a table in a bucket that only files keep: Iceberg renames them there, which excludes nobody."""
+    catalog = place.catalog
+    if catalog is not None and (catalog.kind != "hadoop" or not (catalog.is_placed or place.staged)):
+        return
+    if not place.storage.is_local and not place.single_writer:
+        raise RefusedError(
+            "no catalog keeps the table, and in a bucket its files alone do not keep two writers apart",
+            where=place.storage.location,
+            remedy="open it by its name in a catalog, or pass single_writer=True if nobody else writes the table",
+        )
+
+
+def stage_table(change: Change, place: Place) -> Place:
+    """The place with the transaction that makes the table in its catalog, and the storage where the table will lie."""
+    catalog = place.catalog
+    assert catalog is not None
+    found = open_jvm(place)
+    with iceberg_errors(change.location):
+        transaction = _transaction(found, change)
+        table = transaction.table()
+        held = {**catalog.properties, **{str(key): str(value) for key, value in table.io().properties().items()}}
+        storage = Storage.at(str(table.location()), options={**storage_options(held), **catalog.options})
+    if "source" in change.parameters:
+        require_apart(change.parameters["source"], storage.location)
+    staged = replace(place, storage=storage, staged=transaction)
+    require_store(staged)
+    return staged
 
 
 def commit_change(change: Change, place: Place) -> Applied:
@@ -76,9 +112,12 @@ def _marked(update: Any, change: Change, place: Place) -> Any:
     return update.set(TRANSACTION, place.transaction).set(_VERB, change.verb.value)
 
 
+def _sign(place: Place) -> str:
+    return f"the summary of a snapshot has the {TRANSACTION} {place.transaction}"
+
+
 def _applied(found: JvmTable, change: Change, place: Place) -> Applied:
     """What the commit became: the snapshot with our mark, and those of others below it down to our base."""
-    found.table.refresh()
     snapshot = next(
         (one for one in found.table.snapshots() if one.summary().get(TRANSACTION) == place.transaction), None
     )
@@ -108,17 +147,16 @@ def _restate(found: JvmTable, change: Change, place: Place, actions: Mapping[str
         update = _marked(found.table.rewriteManifests(), change, place)
         made = restate_manifests(found, place.storage, snapshot, wanted, update)
         try:
-            with iceberg_errors(place.storage.location):
+            with iceberg_errors(place.storage.location), committing(place.storage.location, _sign(place)):
                 update.commit()
+                return _applied(found, change, place)
         except ConflictError:
             # Others may have merged the manifests that we were about to replace: the files are what counts.
             made.clean_up()
             found.table.refresh()
             if attempt == _ATTEMPTS - 1:
                 raise
-            continue
-        break
-    return _applied(found, change, place)
+    raise AssertionError("the last attempt returns or raises")
 
 
 def _require_same_columns(snapshot: Snapshot, wanted: Mapping[str, Mapping[str, Any]], place: Place) -> None:
@@ -145,7 +183,8 @@ def _roll_back(found: JvmTable, change: Change, action: Mapping[str, Any]) -> Ap
             f"the snapshot {action['from']} is not the current one any more", where=change.location, remedy="plan again"
         )
     builder = found.core.TableMetadata.buildFrom(base).setBranchSnapshot(action["to"], "main")
-    operations.commit(base, builder.build())
+    with committing(change.location, f"{action['to']} is the current snapshot"):
+        operations.commit(base, builder.build())
     return Applied(int(action["to"]), metrics=change.metrics)
 
 
@@ -154,11 +193,15 @@ def _append(found: JvmTable, change: Change, place: Place, actions: Mapping[str,
     update = _marked(found.table.newAppend(), change, place)
     for file in NewFiles(found).made(actions.get("add", [])):
         update.appendFile(file)
-    update.commit()
-    return _applied(found, change, place)
+    with committing(change.location, _sign(place)):
+        update.commit()
+        return _applied(found, change, place)
 
 
 def _require_same_schema(found: JvmTable, change: Change, actions: Mapping[str, list[dict[str, Any]]]) -> None:
+    if change.table_id is not None and str(found.table.uuid()) != change.table_id:
+        what = "another table has taken the place of the one that the change was planned on"
+        raise ConflictError(what, where=change.location, remedy="plan again")
     schema = actions["base"][0]["schema"]
     if found.table.schema().schemaId() != schema:
         raise ConflictError("the schema was changed in the meantime", where=change.location, remedy="plan again")
@@ -166,21 +209,41 @@ def _require_same_schema(found: JvmTable, change: Change, actions: Mapping[str, 
 
 def _create(found: JvmTable, change: Change, place: Place, actions: Mapping[str, list[dict[str, Any]]]) -> Applied:
     """Make the table and give it its rows in one commit."""
-    made = actions["create"][0]
+    transaction = _transaction(found, change) if place.staged is None else place.staged
+    table = transaction.table()
+    update = _marked(transaction.newAppend(), change, place)
+    for file in NewFiles(found, table).made(actions.get("add", [])):
+        update.appendFile(file)
+    try:
+        with iceberg_errors(change.location), committing(change.location, _sign(place)):
+            update.commit()
+            transaction.commitTransaction()
+            return _applied(found, change, place)
+    except ConflictError as problem:
+        raise _made_by_another(change) from problem
+
+
+def _transaction(found: JvmTable, change: Change) -> Any:
+    """The transaction that makes the table with the columns of the plan."""
+    (made,) = _actions(change)["create"]
     core = found.core
     schema = core.SchemaParser.fromJson(json.dumps(made["schema"]))
     spec = core.PartitionSpecParser.fromJson(schema, json.dumps(made["spec"]))
-    transaction = found.create(schema, spec, made["properties"])
+    try:
+        with iceberg_errors(change.location):
+            transaction = found.create(schema, spec, made["properties"])
+    except ConflictError as problem:
+        raise _made_by_another(change) from problem
     table = transaction.table()
     # The files have the ids of the plan: those that Iceberg gives have to be the same.
     if not table.schema().sameSchema(schema) or not table.spec().equals(spec):
         raise GeolakeError("Iceberg gives the columns other ids than the plan has", where=change.location)
-    update = _marked(transaction.newAppend(), change, place)
-    for file in NewFiles(found, table).made(actions.get("add", [])):
-        update.appendFile(file)
-    update.commit()
-    transaction.commitTransaction()
-    return _applied(found, change, place)
+    return transaction
+
+
+def _made_by_another(change: Change) -> ConflictError:
+    remedy = "see what it holds, and give another name or add the rows to it"
+    return ConflictError("another made the table in the meantime", where=change.location, remedy=remedy)
 
 
 def _rewrite(found: JvmTable, change: Change, place: Place, actions: Mapping[str, list[dict[str, Any]]]) -> Applied:
@@ -198,5 +261,6 @@ def _rewrite(found: JvmTable, change: Change, place: Place, actions: Mapping[str
         update.deleteFile(file)
     for file in NewFiles(found).made(actions.get("add", [])):
         update.addFile(file)
-    update.commit()
-    return _applied(found, change, place)
+    with committing(change.location, _sign(place)):
+        update.commit()
+        return _applied(found, change, place)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import json
+import math
+import struct
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["NewFiles", "live_files", "warn_of_problems"]
 
+_EPOCH = dt.datetime(1970, 1, 1)
+_EASY_SECONDS = 86_400
 _MAPS = ("column-sizes", "value-counts", "null-value-counts", "nan-value-counts", "lower-bounds", "upper-bounds")
 
 
@@ -67,12 +72,41 @@ class NewFiles:
     def _json(self, field: Any, packed: str | None) -> Any:
         if packed is None:
             return None
+        value = _json_number(str(field.type()), base64.b64decode(packed))
+        if value is not None:
+            return value
         buffer = self._jvm.java.nio.ByteBuffer.wrap(bytearray(base64.b64decode(packed)))
         # The value stays in the JVM: what py4j would make of it is not what Iceberg takes back.
         read = self._core.types.Conversions
         literal = self._jvm.java.util.ArrayList()
         literal.add(read.fromByteBuffer(field.type(), buffer))
         return json.loads(self._core.SingleValueParser.toJson(field.type(), literal.get(0)))
+
+
+def _json_number(type_: str, packed: bytes) -> Any:
+    """The JSON of a value that py4j would give back as a number of another size; `None` for all others.
+
+    >>> _json_number("long", struct.pack("<q", 5)), _json_number("float", struct.pack("<f", 0.5))
+    (5, 0.5)
+    >>> _json_number("timestamptz", struct.pack("<q", -1)), _json_number("timestamp_ns", struct.pack("<q", 1))
+    ('1969-12-31T23:59:59.999999+00:00', '1970-01-01T00:00:00.000000001')
+    >>> _json_number("time", struct.pack("<q", 1_000_000)), _json_number("string", b"5") is None
+    ('00:00:01.000000', True)
+    """
+    if type_ in ("float", "double"):
+        (value,) = struct.unpack("<f" if type_ == "float" else "<d", packed)
+        return value if math.isfinite(value) else None
+    if type_ == "long":
+        return struct.unpack("<q", packed)[0]
+    if not type_.startswith("time"):
+        return None
+    (count,) = struct.unpack("<q", packed)
+    digits = 9 if type_.endswith("_ns") else 6
+    seconds, rest = divmod(count, 10**digits)
+    if abs(seconds) > _EASY_SECONDS:
+        return None  # py4j takes it for a long number, which it is
+    moment = f"{_EPOCH + dt.timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}.{rest:0{digits}}"
+    return moment.partition("T")[2] if type_ == "time" else f"{moment}{'+00:00' if 'tz' in type_ else ''}"
 
 
 def live_files(found: JvmTable, snapshot: Any, paths: set[str], *, where: str) -> Iterator[Any]:

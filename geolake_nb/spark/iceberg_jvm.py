@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
+from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import ConflictError, GeolakeError, NotATableError, OutcomeUnknownError, RefusedError
 from geolake_nb.formats.iceberg.location import PathMap
+from geolake_nb.spark.iceberg_catalog import JvmCatalog, java_map
+from geolake_nb.spark.jars import ICEBERG_PACKAGE
 from geolake_nb.spark.log_store import spark_location
-from geolake_nb.spark.session import ICEBERG_PACKAGE, session_for
+from geolake_nb.spark.session import session_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.spark.applying import Place
 
-__all__ = ["JvmTable", "iceberg_errors", "java_map", "open_jvm"]
+__all__ = ["JvmTable", "committing", "iceberg_errors", "open_jvm", "require_iceberg"]
 
 PROBE = "org.apache.iceberg.CatalogUtil"
 """A class that is there wherever Iceberg is."""
 _ERRORS = "org.apache.iceberg.exceptions."
 _LOST = {f"{_ERRORS}CommitFailedException", f"{_ERRORS}ValidationException", f"{_ERRORS}AlreadyExistsException"}
-_UNKNOWN = f"{_ERRORS}CommitStateUnknownException"
+_FAILED = f"{_ERRORS}CleanableFailure"
+"""What Iceberg marks errors with after which a commit is known not to be in the table."""
 _NO_TABLE = {f"{_ERRORS}NoSuchTableException", f"{_ERRORS}NotFoundException"}
-_SCHEME = re.compile(r"[a-z][a-z0-9+]*", re.IGNORECASE)
 
 
 class JvmTable:
@@ -67,11 +67,13 @@ class JvmTable:
     def exists(self) -> bool:
         """Whether there is a table."""
         if self._place.catalog is not None:
-            return True
+            return JvmCatalog(self._spark, self._place.catalog).exists()
         return bool(self._hadoop().exists(self._location()))
 
     def create(self, schema: Any, spec: Any, properties: Mapping[str, str]) -> Any:
         """The transaction that makes the table."""
+        if self._place.catalog is not None:
+            return JvmCatalog(self._spark, self._place.catalog).stage(schema, spec, properties)
         location = self._location()
         return self._hadoop().newCreateTableTransaction(location, schema, spec, java_map(self.jvm, properties))
 
@@ -79,10 +81,7 @@ class JvmTable:
         catalog = self._place.catalog
         if catalog is None:
             return self._hadoop().load(self._location())
-        identifier = self.core.catalog.TableIdentifier.of(_strings(self.jvm, catalog.identifier))
-        properties = java_map(self.jvm, _java_properties(catalog, self._place.storage.location))
-        found = self.core.CatalogUtil.buildIcebergCatalog(catalog.catalog, properties, self._configuration())
-        return found.loadTable(identifier)
+        return JvmCatalog(self._spark, catalog).load()
 
     def _hadoop(self) -> Any:
         return self.core.hadoop.HadoopTables(self._configuration())
@@ -97,6 +96,8 @@ class JvmTable:
 
     def _require_at_home(self) -> None:
         """Refuse a table that was moved: Iceberg would write to where it was."""
+        if self._place.catalog is not None and not self._place.catalog.is_placed:
+            return  # it is where its catalog has just placed it
         stated, here = str(self._table.location()), self._place.storage.location
         if PathMap(here, here).key(f"{stated}/a") != "a":
             self._table = None
@@ -110,8 +111,13 @@ class JvmTable:
 def open_jvm(place: Place) -> JvmTable:
     """The table of a place in the JVM of the given session, of the running one, or of one that is started."""
     spark = session_for(place.spark)
+    require_iceberg(spark, where=place.storage.location)
+    return JvmTable(spark, place)
+
+
+def require_iceberg(spark: SparkSession, *, where: str) -> None:
+    """Raise unless the session shows a JVM that has Iceberg's classes."""
     jvm = getattr(spark, "_jvm", None)
-    where = place.storage.location
     if jvm is None:
         raise RefusedError(
             "Iceberg tables are changed through the session's JVM, which a Spark Connect session does not show",
@@ -124,7 +130,6 @@ def open_jvm(place: Place) -> JvmTable:
             where=where,
             remedy=f"start it with the package {ICEBERG_PACKAGE} in spark.jars.packages, or stop it and give none",
         )
-    return JvmTable(spark, place)
 
 
 def _has_class(jvm: Any, name: str) -> bool:
@@ -139,82 +144,68 @@ def _has_class(jvm: Any, name: str) -> bool:
 def iceberg_errors(where: str) -> Iterator[None]:
     """What Iceberg raises as errors of this package; a commit that may have landed is told from one that did not."""
     from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     try:
         yield
+    except PySparkException as problem:  # what PySpark makes of some of Java's own, such as a bad argument
+        text = (str(problem).splitlines() or [type(problem).__name__])[0]
+        raise GeolakeError(f"Iceberg refuses: {without_secrets(text)[:300]}", where=where) from _told(problem)
     except Py4JJavaError as problem:
         name, text = _cause(problem)
-        if name == _UNKNOWN:
-            what = "Iceberg does not know whether the commit landed"
-            raise OutcomeUnknownError(what, where=where, remedy="apply the plan again: it tells") from problem
         if name in _LOST:
             raise ConflictError(
                 f"the table changed in the meantime: {text}", where=where, remedy="plan again"
-            ) from problem
+            ) from _told(problem)
         if name in _NO_TABLE:
             raise NotATableError(
                 "Iceberg finds no table that is committed by its files alone",
                 where=where,
                 remedy="if a catalog keeps it, open it by its name there: catalog.namespace.table",
-            ) from problem
-        raise GeolakeError(f"Iceberg refuses: {text}", where=where) from problem
+            ) from _told(problem)
+        raise GeolakeError(f"Iceberg refuses: {text}", where=where) from _told(problem)
 
 
-def java_map(jvm: Any, values: Mapping[str, str]) -> Any:
-    """A `java.util.HashMap`."""
-    found = jvm.java.util.HashMap()
-    for key, value in values.items():
-        found.put(key, value)
-    return found
+@contextlib.contextmanager
+def committing(where: str, sign: str) -> Iterator[None]:
+    """From where a commit is sent until it is read back: what Iceberg does not call a failure leaves it open.
+
+    `sign` tells by what the commit is known to be in the table.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except GeolakeError:
+        raise
+    except BaseException as problem:  # an interrupt, too, can come after the commit
+        told = isinstance(problem, Py4JJavaError)
+        name, text = _cause(problem) if told else ("", without_secrets(str(problem)) or type(problem).__name__)
+        if told and (name in _LOST or _has_failed(problem)):
+            raise
+        raise OutcomeUnknownError(
+            f"the commit may be in the table or not: {text[:300]}",
+            where=where,
+            remedy=f"keep all files and apply the plan again, which does nothing twice, or look: it is in if {sign}",
+        ) from _told(problem)
 
 
 def _cause(problem: Any) -> tuple[str, str]:
     error = problem.java_exception
     name = str(error.getClass().getName())
     lines = (str(error.getMessage() or name)).splitlines() or [name]
-    return name, lines[0][:300]
+    return name, without_secrets(lines[0])[:300]
 
 
-def _strings(jvm: Any, values: tuple[str, ...]) -> Any:
-    array = jvm.java.lang.reflect.Array.newInstance(jvm.java.lang.Class.forName("java.lang.String"), len(values))
-    for place, value in enumerate(values):
-        jvm.java.lang.reflect.Array.set(array, place, value)
-    return array
+def _told(problem: BaseException) -> Exception:
+    """What the JVM said, its stack included; a server may have said back a token in it."""
+    return RuntimeError(without_secrets(str(problem)))
 
 
-def _java_properties(catalog: CatalogTable, root: str) -> dict[str, str]:
-    """The properties of a catalog as Iceberg for Java names them, from PyIceberg's names or those of Spark."""
-    properties = {key: value for key, value in catalog.properties.items() if not key.startswith("py-")}
-    if catalog.kind == "sql":
-        properties |= _jdbc(properties.get("uri", ""))
-        # The catalog only asks for it to know where new tables go.
-        properties.setdefault("warehouse", root)
-        properties["type"] = "jdbc"
-    elif catalog.kind is not None and "catalog-impl" not in properties:
-        properties["type"] = catalog.kind
-    return properties
-
-
-def _jdbc(uri: str) -> dict[str, str]:
-    """The address of a database as JDBC has it, from SQLAlchemy's.
-
-    >>> _jdbc("sqlite:////a/b.db")
-    {'uri': 'jdbc:sqlite:/a/b.db'}
-    >>> _jdbc("postgresql+psycopg2://me:pw@host:5432/db")
-    {'uri': 'jdbc:postgresql://host:5432/db', 'jdbc.user': 'me', 'jdbc.password': 'pw'}
-    """
-    if uri.startswith("jdbc:"):
-        return {}
-    dialect = _SCHEME.match(uri)
-    name = dialect[0].partition("+")[0].lower() if dialect else ""
-    if name == "sqlite":
-        return {"uri": f"jdbc:sqlite:{uri.partition('://')[2].removeprefix('/')}"}
-    parts = urlsplit(uri)
-    host = parts.hostname or ""
-    port = "" if parts.port is None else f":{parts.port}"
-    found = {"uri": f"jdbc:{name}://{host}{port}{parts.path}"}
-    if parts.username:
-        found["jdbc.user"] = unquote(parts.username)
-    if parts.password:
-        found["jdbc.password"] = unquote(parts.password)
-    return found
+def _has_failed(problem: Any) -> bool:
+    kind = problem.java_exception.getClass()
+    while kind is not None:
+        if any(str(one.getName()) == _FAILED for one in kind.getInterfaces()):
+            return True
+        kind = kind.getSuperclass()
+    return False

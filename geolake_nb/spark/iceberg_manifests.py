@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.errors import CorruptTableError
+from geolake_nb.errors import CorruptTableError, RefusedError
+from geolake_nb.formats.iceberg.avro_container import read_header
 from geolake_nb.formats.iceberg.manifests import MANIFEST_SCHEMA, ManifestReader
 from geolake_nb.formats.iceberg.partition_values import PREFIX, PartitionColumns
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Manifests", "content_file", "restate_manifests"]
 
+# Iceberg, Manifests: the fields of an entry and of a data file, those that are deprecated or reserved included.
+_DATA_FILE = 2
+_KNOWN = frozenset({*range(5), *range(100, 112), 125, 128, 131, 132, 134, 135, 137, *range(140, 146)})
 _KEPT = ("path", "bytes", "spec_id", "sequence_number", "added_snapshot", "first_row_id", "sort_order_id")
 
 
@@ -69,6 +73,8 @@ class _Restating:
         io = self._found.table.io()
         made = Manifests(io)
         touched = {self._paths[self._numbers[self._rows[path]]] for path in self._wanted}
+        for path in sorted(touched):
+            self._refuse_unknown(path)
         for manifest in self._found.table.currentSnapshot().dataManifests(io):
             if manifest.path() in touched:
                 place = str(self._found.table.operations().metadataFileLocation(f"{uuid.uuid4()}-m0.avro"))
@@ -100,6 +106,16 @@ class _Restating:
             writer.close()
             reader.close()
         return writer.toManifestFile()
+
+    def _refuse_unknown(self, path: str) -> None:
+        """Raise for a manifest with a field that Iceberg for Java does not know, and would not write again."""
+        header = read_header(self._storage.read(self._found.paths.key(path)), where=path)
+        fields = header.schema["fields"]
+        files: list[Any] = next((one["type"]["fields"] for one in fields if one.get("field-id") == _DATA_FILE), [])
+        for one in (*fields, *files):
+            if one.get("field-id") not in _KNOWN:
+                what = f"the manifest has the field {str(one.get('name'))[:60]!r}, which Iceberg for Java would drop"
+                raise RefusedError(what, where=path, remedy="use an engine that knows the field")
 
     def _require_same(self, number: int, new: Any) -> None:
         """Raise unless the new manifest, read back, has the files, numbers and partitions of the old one."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import AlreadyThereError, OutcomeUnknownError, RefusedError, StorageError
 from geolake_nb.formats.delta.log_segment import LOG
 from geolake_nb.formats.storage_place import Place
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.delta.commit import PutIfAbsent
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["session_put", "spark_location", "storage_put"]
+__all__ = ["require_exclusion", "session_put", "spark_location", "storage_put"]
 
 # The stores of Delta that let one of several writers win, by the kind of place. S3SingleDriverLogStore is none: it
 # looks and then writes. HDFSLogStore renames, which is safe on HDFS and not in a bucket.
@@ -64,23 +66,30 @@ def session_put(spark: SparkSession, location: str, *, single_writer: bool = Fal
     return lambda path, data: _write(spark, store, f"{root}/{path}", data)
 
 
-def storage_put(storage: Storage, *, single_writer: bool = False, folder: str = LOG) -> PutIfAbsent:
-    """Writes by a request that the store refuses where the file is there, once the store has shown that it does.
-
-    It shows it in that folder.
+def require_exclusion(storage: Storage, *, single_writer: bool = False, folder: str = LOG) -> None:
+    """Raise unless the store shows, in that folder, that it refuses to write a file that is there.
 
     >>> import tempfile
     >>> from geolake_nb.formats.storage import Storage
-    >>> storage_put(Storage.at(tempfile.mkdtemp()))("_delta_log/0.json", b"{}")
+    >>> require_exclusion(Storage.at(tempfile.mkdtemp()))
     """
-    if storage.is_local or _refuses_second_write(storage, folder):
-        return storage.put_if_absent
-    if not single_writer:
+    if not single_writer and not storage.is_local and not _refuses_second_write(storage, folder):
         raise RefusedError(
             "the store overwrites a file that should be new, so that two writers could lose a commit",
             where=storage.location,
             remedy=_SINGLE_WRITER,
         )
+
+
+def storage_put(storage: Storage, *, single_writer: bool = False) -> PutIfAbsent:
+    """Writes by a request that the store refuses where the file is there; a `single_writer` looks before it.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> storage_put(Storage.at(tempfile.mkdtemp()))("_delta_log/0.json", b"{}")
+    """
+    if storage.is_local or not single_writer:
+        return storage.put_if_absent
 
     def look_and_write(path: str, data: bytes) -> None:
         if storage.exists(path):
@@ -93,13 +102,21 @@ def storage_put(storage: Storage, *, single_writer: bool = False, folder: str = 
 def _refuses_second_write(storage: Storage, folder: str) -> bool:
     # Readers and cleaners leave alone what starts with a dot.
     path = f"{folder}/.{uuid.uuid4()}.probe"
-    storage.put_if_absent(path, b"")
     try:
+        storage.put_if_absent(path, b"")
         storage.put_if_absent(path, b"")
     except AlreadyThereError:
         return True
+    except OutcomeUnknownError as problem:
+        # Of the file that was to try the store, not of the commit, which nobody has asked for yet.
+        raise StorageError(
+            f"the store was tried before the commit and did not answer; the table is as it was: {problem.what}",
+            where=problem.where,
+            remedy="apply the plan again when the store answers",
+        ) from None
     finally:
-        storage.remove(path)
+        with suppress(StorageError):
+            storage.remove(path)
     return False
 
 
@@ -171,4 +188,4 @@ def _class_name(thing: Any) -> str:
 
 def _first_line(problem: Any) -> str:
     text = str(problem.java_exception.toString()).strip()
-    return text.splitlines()[0][:300] if text else "it does not say why"
+    return without_secrets(text.splitlines()[0])[:300] if text else "it does not say why"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from geolake_nb.formats.parquet_journal import HIDDEN
 from geolake_nb.formats.parquet_replace import SetChange, commit_set, end_pending, find_change
 from geolake_nb.spark.applying import Applied
+from geolake_nb.spark.log_store import require_exclusion
 
 if TYPE_CHECKING:
     from geolake_nb.planning.change import Change
     from geolake_nb.spark.applying import Place
 
-__all__ = ["commit_change", "find_landed"]
+__all__ = ["commit_change", "find_landed", "require_store"]
 
 
 def find_landed(change: Change, place: Place) -> int | None:
@@ -27,6 +29,11 @@ def find_landed(change: Change, place: Place) -> int | None:
         end_pending(place.storage)
         found = find_change(place.storage, place.transaction)
     return None if found is None or (found.outcome is not None and found.outcome.abandoned) else found.version
+
+
+def require_store(place: Place) -> None:
+    """Raise where the store of the set does not keep two writers apart: the journal decides which of them is first."""
+    require_exclusion(place.storage, single_writer=place.single_writer, folder=HIDDEN)
 
 
 def commit_change(change: Change, place: Place) -> Applied:

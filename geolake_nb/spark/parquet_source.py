@@ -15,7 +15,7 @@ from geolake_nb.core.schema import Schema, split_path
 from geolake_nb.core.types import GeometryEncoding, StructType
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.formats.file_columns import FileColumns
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet_opening import open_parquet_file
 from geolake_nb.planning.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_fitting import RowFitter, spark_schema
@@ -161,12 +161,10 @@ def _read(
     storage: Storage, part: Part, schema: Schema, inputs: Mapping[str, GeoInput]
 ) -> Generator[pa.RecordBatch, None, RowFitter]:
     """The rows of a part as the schema has them; returns what made them, which knows of the bad ones."""
-    import pyarrow.parquet as pq
-
     path = part.file.path
-    with pq.ParquetFile(
-        open_ranges(storage, path),
-        arrow_extensions_enabled=False,  # building an extension type for a CRS such as srid:5070 fails in geoarrow
+    with open_parquet_file(
+        storage,
+        path,
         coerce_int96_timestamp_unit="us",
         pre_buffer=not storage.is_local,
     ) as file:

@@ -19,6 +19,7 @@ from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
 from geolake_nb.spark.iceberg_source import iceberg_frame
 from geolake_nb.spark.log_store import spark_location
 from geolake_nb.spark.parquet_source import parquet_frame, sample_parquet, size_parquet
+from geolake_nb.spark.partition_keys import keyed_frame
 from geolake_nb.spark.row_fitting import BadRows, fitted_frame
 
 if TYPE_CHECKING:
@@ -123,12 +124,15 @@ def _parquet(rows: ParquetRows, job: WriteJob, context: JobContext) -> Iterator[
 
 @contextlib.contextmanager
 def _given(rows: GivenRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
-    frame, inputs = given_frame(context.spark, rows, job.schema, job.geo_input, where=context.storage.location)
+    schema = job.given_schema
+    frame, inputs = given_frame(context.spark, rows, schema, job.geo_input, where=context.storage.location)
     bad = BadRows(context.spark)
     columns = () if job.ordering is None else job.ordering.columns
     if any(path in inputs and inputs[path].encoding is not GeometryEncoding.WKB for path in columns):
         # Keys are made of WKB.
-        frame, inputs = fitted_frame(frame, job.schema, inputs, bad), {}
+        frame, inputs = fitted_frame(frame, schema, inputs, bad), {}
+    if job.keys:
+        frame = keyed_frame(frame, job.keys)
     yield OpenRows(
         frame=frame,
         sample=lambda columns: sample_frame(frame, columns, job.partition_by),

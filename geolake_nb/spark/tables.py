@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import NotATableError
-from geolake_nb.formats.iceberg.catalogs import CatalogTable
+from geolake_nb.formats.iceberg.catalogs import CatalogTable, already_there, storage_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkTable", "find_spark_table"]
+__all__ = ["SparkTable", "find_spark_table", "new_spark_table"]
 
 _CATALOG = "spark.sql.catalog."
+_ICEBERG = "org.apache.iceberg.spark."
 _NAME = re.compile(r"[\w-]+(\.[\w-]+){0,3}")
 
 
@@ -41,7 +44,72 @@ def find_spark_table(name: str) -> SparkTable | None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
-    return None if spark is None else _describe(spark, name)
+    if spark is None:
+        return None
+    named = _in_iceberg(spark, name)
+    if named is None:
+        return _describe(spark, name)
+    found = _loaded(spark, named)
+    return None if found is None else SparkTable(found.root, found)
+
+
+def new_spark_table(name: str) -> CatalogTable | None:
+    """A table that an Iceberg catalog of the running session is to make; `None` where it has no such catalog.
+
+    >>> new_spark_table("no_catalog.ns.roads") is None
+    True
+    """
+    if not _NAME.fullmatch(name) or "pyspark" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    named = None if spark is None else _in_iceberg(spark, name)
+    if spark is None or named is None:
+        return None
+    if _loaded(spark, named) is not None:
+        raise already_there(name)
+    return replace(named, ask=lambda: _reloaded(spark, named))
+
+
+def _in_iceberg(spark: SparkSession, name: str) -> CatalogTable | None:
+    """The name in a catalog that the session has set up for Iceberg, wherever the table may be; `None` elsewhere."""
+    first, *rest = name.split(".")
+    settings = dict(spark.conf.getAll)
+    if len(rest) < 2 or not settings.get(f"{_CATALOG}{first}", "").startswith(_ICEBERG):
+        return None
+    if getattr(spark, "_jvm", None) is None:  # a session of Spark Connect
+        return None
+    properties = _properties(settings, first)
+    return CatalogTable(".".join(rest), "", catalog=first, kind=properties.get("type"), properties=properties)
+
+
+def _loaded(spark: SparkSession, named: CatalogTable) -> CatalogTable | None:
+    """The table by Iceberg's own classes, which work where its catalog for Spark is of another version."""
+    from geolake_nb.spark.iceberg_catalog import JvmCatalog
+    from geolake_nb.spark.iceberg_jvm import iceberg_errors, require_iceberg
+
+    where = f"{named.catalog}.{named.name}"
+    require_iceberg(spark, where=where)
+    with iceberg_errors(where):
+        catalog = JvmCatalog(spark, named)
+        if not catalog.exists():
+            return None
+        table = catalog.load()
+        io = {str(key): str(value) for key, value in table.io().properties().items()}
+        return replace(
+            named,
+            metadata_location=str(table.operations().current().metadataFileLocation()),
+            options=storage_options({**named.properties, **io}),
+            ask=lambda: _reloaded(spark, named),
+        )
+
+
+def _reloaded(spark: SparkSession, named: CatalogTable) -> CatalogTable:
+    found = _loaded(spark, named)
+    if found is None:
+        raise NotATableError("the catalog has no such table any more", where=f"{named.catalog}.{named.name}")
+    return found
 
 
 def _describe(spark: SparkSession, name: str) -> SparkTable | None:
@@ -60,6 +128,11 @@ def _describe(spark: SparkSession, name: str) -> SparkTable | None:
     return SparkTable(location, _in_catalog(spark, name))
 
 
+def _properties(settings: Mapping[str, str], catalog: str) -> dict[str, str]:
+    prefix = f"{_CATALOG}{catalog}."
+    return {key.removeprefix(prefix): text for key, text in settings.items() if key.startswith(prefix)}
+
+
 def _in_catalog(spark: SparkSession, name: str) -> CatalogTable:
     """An Iceberg table with the properties of its catalog, as the session has them."""
     first, *rest = name.split(".")
@@ -67,8 +140,7 @@ def _in_catalog(spark: SparkSession, name: str) -> CatalogTable:
     if len(rest) < 2 or f"{_CATALOG}{first}" not in settings:
         rest = [*([spark.catalog.currentDatabase()] if not rest else []), first, *rest]
         first = spark.catalog.currentCatalog()
-    prefix = f"{_CATALOG}{first}."
-    properties = {key.removeprefix(prefix): text for key, text in settings.items() if key.startswith(prefix)}
+    properties = _properties(settings, first)
     quoted = ".".join(f"`{part}`" for part in (first, *rest))
     newest = f"SELECT file FROM {quoted}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1"
     return CatalogTable(

@@ -163,12 +163,3 @@ def test_a_table_with_an_unknown_feature_opens_when_told_to(tmp_path, capsys):
     code, out, _ = run(capsys, "open", str(tmp_path / "t"), "--allow-unknown-features")
     assert code == 0
     assert "timeMachine" in out
-
-
-def test_demo_shows_every_ocean_and_every_format(capsys):
-    code, out, _ = run(capsys, "demo")
-    assert code == 0
-    for word in ("South Pacific", "88.5 … -118.0", "POINT M(-180 -62.3 0)", "Iceberg geography", "Parquet GEOGRAPHY"):
-        assert word in out
-    code, _, err = run(capsys, "demo", "--basin", "XX")
-    assert (code, err) == (3, "geolake: demo: no basin 'XX'; use one of: EP, NA, NI, SA, SI, SP, WP\n")

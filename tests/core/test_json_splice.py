@@ -9,51 +9,9 @@ from hypothesis import strategies as st
 from geolake_nb.core import json_splice
 from geolake_nb.core.json_splice import edited, member, with_member, without_member
 from geolake_nb.errors import JsonError
+from tests.strategies import JSON_KEYS, json_objects, json_values
 
-KEYS = st.sampled_from(
-    ["a", "b", "minValues", "maxValues", "x y", 'q"', "\\", "ü", "", "u0061", "aa", "}", "\U0001f600"]
-)
-SPACE = st.sampled_from(["", "", "", " ", "\n\t", "  \r"])
-NUMBERS = st.sampled_from(["1.50", "-0", "1E+2", "12345678901234567890.123456789", "0e0", "7", "1e-400"])
-
-
-@st.composite
-def spelled(draw: st.DrawFn, text: str) -> str:
-    """A JSON string in one of its many spellings."""
-    parts = []
-    for letter in text:
-        plain = json.dumps(letter, ensure_ascii=False)[1:-1]
-        escaped = json.dumps(letter)[1:-1] if ord(letter) > 127 else f"\\u{ord(letter):04X}"
-        parts.append(draw(st.sampled_from([plain, plain, plain, escaped])))
-    return '"' + "".join(parts) + '"'
-
-
-@st.composite
-def values(draw: st.DrawFn, depth: int = 3) -> str:
-    kind = draw(st.integers(0, 6 if depth else 3))
-    if kind == 0:
-        return draw(NUMBERS)
-    if kind == 1:
-        return draw(st.sampled_from(["true", "false", "null"]))
-    if kind <= 3:
-        return draw(KEYS.flatmap(spelled))
-    if kind == 4:
-        items = draw(st.lists(values(depth - 1), max_size=3))
-        return "[" + ",".join(draw(SPACE) + item + draw(SPACE) for item in items) + "]"
-    return draw(objects(depth - 1))
-
-
-@st.composite
-def objects(draw: st.DrawFn, depth: int = 3) -> str:
-    keys = draw(st.lists(KEYS, max_size=5, unique=True))
-    members = [
-        "".join([draw(SPACE), draw(spelled(key)), draw(SPACE), ":", draw(SPACE), draw(values(depth)), draw(SPACE)])
-        for key in keys
-    ]
-    return "{" + (",".join(members) or draw(SPACE)) + "}"
-
-
-PATHS = st.lists(KEYS, min_size=1, max_size=3).map(tuple)
+PATHS = st.lists(JSON_KEYS, min_size=1, max_size=3).map(tuple)
 
 
 def held(value, path):
@@ -80,7 +38,7 @@ def dropped(value, path: tuple[str, ...]):
 
 
 @settings(max_examples=150)
-@given(objects(), PATHS)
+@given(json_objects(), PATHS)
 def test_a_member_is_a_slice_of_the_text(text, path):
     found = member(text, path)
     if found is None:
@@ -91,7 +49,7 @@ def test_a_member_is_a_slice_of_the_text(text, path):
 
 
 @settings(max_examples=150)
-@given(objects(), PATHS, values())
+@given(json_objects(), PATHS, json_values())
 def test_a_value_is_put_in_and_nothing_else_changes(text, path, value):
     try:
         new = with_member(text, path, value)
@@ -113,7 +71,7 @@ def test_a_value_is_put_in_and_nothing_else_changes(text, path, value):
 
 
 @settings(max_examples=150)
-@given(objects(), PATHS)
+@given(json_objects(), PATHS)
 def test_a_member_is_taken_out_and_nothing_else_changes(text, path):
     new = without_member(text, path)
     assert json.loads(new) == dropped(json.loads(text), path)
@@ -133,7 +91,7 @@ def without_key(text: str, path: tuple[str, ...]) -> str:
 
 
 @settings(max_examples=150)
-@given(objects(depth=1), st.dictionaries(PATHS, st.one_of(st.none(), values(1)), max_size=4))
+@given(json_objects(depth=1), st.dictionaries(PATHS, st.one_of(st.none(), json_values(1)), max_size=4))
 def test_many_changes_are_the_changes_one_by_one(text, changes):
     try:
         at_once = edited(text, changes)
@@ -146,7 +104,7 @@ def test_many_changes_are_the_changes_one_by_one(text, changes):
 
 
 @settings(max_examples=150)
-@given(objects(depth=2), st.dictionaries(PATHS, values(1), min_size=1, max_size=3))
+@given(json_objects(depth=2), st.dictionaries(PATHS, json_values(1), min_size=1, max_size=3))
 def test_the_quick_way_finds_the_same_places_as_the_slow_one(text, changes):
     quick = json_splice._plain_edits(text, changes)
     if quick is not None:

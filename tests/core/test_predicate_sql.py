@@ -254,6 +254,7 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 SHAPES = st.one_of(
     st.builds(shapely.Point, NUMBERS, NUMBERS),
     st.builds(shapely.Point, NUMBERS, NUMBERS, NUMBERS),
+    st.builds(shapely.box, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
     st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=4).map(shapely.LineString),
     st.sampled_from(
         [

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
-import http.server
 import socket
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import obstore
 from obstore.store import S3Store
+
+from tests.http_proxy import Fate, proxy_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,15 +43,25 @@ class S3Endpoint:
         requests.put(f"{self.url}/{bucket}", timeout=10).raise_for_status()
 
     def put(self, bucket: str, key: str, data: bytes) -> None:
+        obstore.put(self._store(bucket), key, data)
+
+    def objects(self, bucket: str, prefix: str) -> dict[str, bytes]:
+        """All that is stored below a prefix."""
+        store = self._store(bucket)
+        listed = [one["path"] for batch in obstore.list(store, prefix) for one in batch]
+        return {path: obstore.get(store, path).bytes().to_bytes() for path in listed}
+
+    def _store(self, bucket: str) -> S3Store:
         config = {"endpoint": self.url, "access_key_id": KEY, "secret_access_key": SECRET, "region": "us-east-1"}
-        store = S3Store(bucket, config=config, client_options={"allow_http": True})
-        obstore.put(store, key, data)
+        return S3Store(bucket, config=config, client_options={"allow_http": True})
 
     def upload(self, folder, bucket: str, prefix: str) -> str:
         """Copy a local folder into the bucket; returns its URL there."""
-        for file in sorted(folder.rglob("*")):
-            if file.is_file():
-                self.put(bucket, f"{prefix}/{file.relative_to(folder).as_posix()}", file.read_bytes())
+        store = self._store(bucket)
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        keys = [f"{prefix}/{file.relative_to(folder).as_posix()}" for file in files]
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda key, file: obstore.put(store, key, file.read_bytes()), keys, files))
         return f"s3://{bucket}/{prefix}"
 
 
@@ -79,45 +88,15 @@ def serve_s3() -> Iterator[S3Endpoint]:
 
 
 @contextmanager
-def losing_answers(target: str, *, count: int | None = None) -> Iterator[str]:
-    """A proxy that passes every request on, and hangs up instead of passing back the first answers to a PUT."""
-    lost: list[str] = []
+def losing_answers(target: str) -> Iterator[str]:
+    """A proxy that passes every request on, and hangs up instead of passing back the answer to a PUT."""
+    with proxy_to(target) as proxy:
+        proxy.rule = lambda method, path: Fate.ANSWER_LOST if method == "PUT" else Fate.PASSES
+        yield proxy.url
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
 
-        def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            place = urlsplit(target)
-            connection = http.client.HTTPConnection(place.hostname, place.port, timeout=10)
-            connection.request(self.command, self.path, body, dict(self.headers))
-            response = connection.getresponse()
-            data = response.read()
-            connection.close()
-            if self.command == "PUT" and (count is None or len(lost) < count):
-                lost.append(self.path)
-                self.close_connection = True
-                return
-            self.send_response(response.status)
-            for name, value in response.getheaders():
-                if name.lower() not in ("connection", "content-length", "date", "server", "transfer-encoding"):
-                    self.send_header(name, value)
-            # The answer to a HEAD tells the length of what it leaves out.
-            self.send_header("content-length", response.getheader("content-length") or str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    for verb in ("DELETE", "GET", "HEAD", "PUT"):
-        setattr(Handler, f"do_{verb}", Handler.answer)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+@contextmanager
+def ignoring_conditions(target: str) -> Iterator[str]:
+    """A store that knows no conditions: a PUT that must not overwrite does."""
+    with proxy_to(target, unheard=(b"if-match", b"if-none-match")) as proxy:
+        yield proxy.url

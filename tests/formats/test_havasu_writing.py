@@ -35,7 +35,7 @@ from tests.formats.havasu_rows import (
     points,
     restating_all,
 )
-from tests.formats.havasu_tables import encode, geometry_entry, make_havasu_table, point, raster_at
+from tests.formats.havasu_tables import encode, point, raster_at
 from tests.formats.iceberg_tables import HAVASU_FIELDS, manifest_schema
 
 ENCODINGS = ["ewkb", "wkb", "wkt", "geojson"]
@@ -184,14 +184,7 @@ def test_a_malformed_raster_is_an_error_that_names_it(tmp_path):
     assert not [name for _, _, names in os.walk(tmp_path) for name in names]
 
 
-def test_tables_of_catalogs_and_files_that_are_not_parquet_are_refused(tmp_path):
-    make_havasu_table(tmp_path / "a", [geometry_entry("a", [shapely.Point(1, 2)])], fault="not parquet")
-    with pytest.raises(RefusedError, match="ORC"):
-        append(tmp_path / "a", points(1))
-    path = make_havasu_table(tmp_path / "b", [geometry_entry("a", [shapely.Point(1, 2)])])
-    os.rename(path, path.with_name("00001-x.metadata.json"))
-    with pytest.raises(RefusedError, match="a catalog keeps the table"):
-        append(tmp_path / "b", points(1))
+def test_what_havasu_has_not_is_refused(tmp_path):
     with pytest.raises(RefusedError, match="versions 1 and 2"):
         create(tmp_path / "c", points(1), version=3)
     with pytest.raises(SchemaError, match="no geographies"):

@@ -249,13 +249,6 @@ def test_what_is_refused(tmp_path, changes, error, message):
         table(tmp_path / "t", stats("a")).plan_collations(changes)
 
 
-def test_a_table_that_a_catalog_manages_is_refused(tmp_path):
-    features = {"readerFeatures": ["catalogManaged"], "writerFeatures": ["catalogManaged", "inCommitTimestamp"]}
-    opened = table(tmp_path / "t", protocol={"minReaderVersion": 3, "minWriterVersion": 7, **features})
-    with pytest.raises(RefusedError, match="catalogManaged"):
-        opened.plan_collations({"name": "icu.de_CI"})
-
-
 EDIT = StatsEdit((CollatedString(("n",), ("n",), None, DE),), ((DE, V),))
 
 

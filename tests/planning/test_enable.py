@@ -157,15 +157,6 @@ def test_a_constraint_on_another_column_is_no_hindrance(tmp_path):
     assert plan(made, geom=gl.geometry()).job is not None
 
 
-@pytest.mark.parametrize("feature", ["rowTracking", "icebergCompatV2", "catalogManaged", "fromTheFuture"])
-def test_features_that_forbid_it_are_named(tmp_path, feature):
-    reader = ["catalogManaged"] if feature == "catalogManaged" else []
-    lists = {"readerFeatures": reader, "writerFeatures": [feature, "domainMetadata"]}
-    made = table(tmp_path, protocol={"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **lists}})
-    with pytest.raises(RefusedError, match=feature):
-        plan(made, geom=gl.geometry())
-
-
 # New rows for a table
 
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import geolake_nb as gl
 from geolake_nb.core.bound_codec import from_delta_wkt, to_delta_wkt
 from geolake_nb.core.box import Box
-from geolake_nb.errors import RefusedError, SchemaError
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.errors import SchemaError
 from geolake_nb.formats.foreign_boxes import MARGIN
 from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
 from geolake_nb.planning.restating import NewStats, restated
@@ -124,33 +123,6 @@ def test_a_good_bound_is_left_alone_byte_for_byte(tmp_path, bound, verify):
     change = table.repair(verify=verify)
     assert [one["add"]["path"] for one in map(json.loads, change.actions)] == ["b.parquet"]
     assert table.open().details.stats.raw.to_pylist()[0] == text or text in table.open().details.stats.raw.to_pylist()
-
-
-def test_everything_else_of_the_file_is_kept_byte_for_byte(tmp_path):
-    stats = '{ "numRecords":2, "maxValues":{"id":1,"price":1.10}, "statsWithCollation":{"x.y.1":{}}, "odd":1e2 }'
-    table = GeoTable(tmp_path)
-    table.file(
-        "a.parquet",
-        {"id": ids(2), "geom": typed(wkb(*POINTS))},
-        stats,
-        tags={"ZCUBE": "1.50"},
-        baseRowId=7,
-        defaultRowCommitVersion=1,
-        clusteringProvider="liquid",
-        unknownField=[1.0, None],
-        partition={"day": None},
-    )
-    before = raw_adds(table.storage, table.open().details.segment, ["a.parquet"])["add"][0].as_py()
-    (action,) = table.plan().actions
-    expected = before.replace('"dataChange": true', '"dataChange": false')
-    old, new = json.loads(before), json.loads(action)["add"]
-    mended = new["stats"]
-    assert action == '{"add":' + expected.replace(json.dumps(stats), json.dumps(mended)) + "}"
-    assert '"price":1.10' in mended
-    assert '"statsWithCollation":{"x.y.1":{}}, "odd":1e2' in mended
-    assert {key: value for key, value in new.items() if key not in ("stats", "dataChange")} == {
-        key: value for key, value in old.items() if key not in ("stats", "dataChange")
-    }
 
 
 def test_bounds_of_deleted_rows_are_not_called_tight(tmp_path):
@@ -348,12 +320,6 @@ def test_statistics_that_cannot_be_edited_are_made_anew(tmp_path, text):
     assert holds(table, "a.parquet", (10, 50, 11, 52))
     assert table.stats("a.parquet")["numRecords"] == 2
     assert table.repair().is_empty
-
-
-def test_a_table_that_may_not_be_changed_is_refused_by_the_name_of_the_feature(tmp_path):
-    table = GeoTable(tmp_path, features=("catalogManaged",))
-    with pytest.raises(RefusedError, match="catalogManaged"):
-        table.plan()
 
 
 def test_a_table_without_files_or_geo_columns_has_nothing_to_do(tmp_path):

@@ -123,16 +123,6 @@ def test_odd_options_are_refused(tmp_path, options, words):
         PointTable(tmp_path).bare("a", MB).made().plan(**options)
 
 
-def test_a_table_with_row_tracking_is_refused(tmp_path):
-    table = PointTable(tmp_path, features=()).bare("a", MB).made()
-    head, *rest = (table.log / f"{0:020}.json").read_text().splitlines()
-    action = json.loads(head)
-    action["protocol"]["writerFeatures"] += ["rowTracking", "domainMetadata"]
-    (table.log / f"{0:020}.json").write_text("\n".join([json.dumps(action), *rest]))
-    with pytest.raises(RefusedError, match="'rowTracking' does not let us rewrite files"):
-        table.plan(cluster_by=["geom"])
-
-
 def test_a_type_that_cannot_be_written_is_refused(tmp_path):
     table = PointTable(tmp_path, fields=(*FIELDS, field("v", "void"))).bare("a", MB).made()
     with pytest.raises(SchemaError, match="the column 'v' is of type unknown, which cannot be written"):

@@ -14,7 +14,7 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.core.box import Box
-from geolake_nb.errors import JobError
+from geolake_nb.errors import JobError, MissingDependencyError
 from geolake_nb.formats.delta.data_paths import decoded_path
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.kernel_reader import kernel_rows
@@ -378,9 +378,10 @@ def test_decimals_survive_to_the_last_digit(everything):
 def test_windows_on_trips_read_little_and_find_all(spark, tmp_path):
     from tests.heavy import show_trips
 
-    if not show_trips.has_tool():
-        pytest.skip("spatialbench-cli is not installed")
-    shown = show_trips.show(spark, tmp_path, scale=0.002, windows=200, files=12)
+    try:
+        shown = show_trips.show(spark, tmp_path, scale=0.002, windows=200, files=12)
+    except MissingDependencyError as missing:
+        pytest.skip(str(missing))
     assert shown.before.min() == 1.0
     assert np.median(shown.by_row_groups) < np.median(shown.by_files) < 0.3
     assert shown.wrong == 0

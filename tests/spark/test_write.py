@@ -189,6 +189,21 @@ def test_arrow_pandas_and_geopandas_are_welcome(spark, tmp_path):
     assert sum(rows_of(spark, tmp_path / "p", "id", "geom").values()) == 2
 
 
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_a_time_of_arrow_has_a_zone_or_none_as_it_was(spark, tmp_path, unit):
+    moment = dt.datetime(2024, 2, 29, 12, 30, 15, 123000)
+    columns = {
+        "local": pa.array([moment], pa.timestamp(unit)),
+        "instant": pa.array([moment], pa.timestamp(unit, "UTC")),
+    }
+    gl.write(pa.table(columns | {"geom": [wkb("POINT (1 2)")]}), tmp_path / "t", columns={"geom": gl.geometry()})
+    found = spark.read.format("delta").load(str(tmp_path / "t"))
+    assert [kind for _, kind in found.drop("geom").dtypes] == ["timestamp_ntz", "timestamp"]
+    read = found.selectExpr("local", "unix_micros(instant) AS instant").first()
+    assert read.local == moment
+    assert read.instant == moment.replace(tzinfo=dt.UTC).timestamp() * 1e6
+
+
 def test_rows_are_added_to_a_collated_table_with_its_statistics(spark, tmp_path):
     frame = spark.createDataFrame([("Zebra", "a", wkb("POINT (1 2)"))], "name string, plain string, geom binary")
     gl.write(frame, tmp_path / "t", columns={"geom": gl.geometry()})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -44,16 +45,15 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
     """Read the protocol, the metadata and the other small actions of a checkpoint."""
     tops: list[Any] = []
     actions: list[dict[str, Any]] = []
+    parts = [path for path in checkpoint.paths if not path.endswith(".json")]
     for path in checkpoint.paths:
-        where = f"{storage.location}/{path}"
         if path.endswith(".json"):
-            commit = scan_commit(where, _read(storage, path, "the checkpoint"))
+            commit = scan_commit(f"{storage.location}/{path}", _read(storage, path, "the checkpoint"))
             actions += commit.actions
             tops.append(commit)
-        else:
-            file = _open_parquet(storage, path, "the checkpoint")
-            actions += _small_actions(file, where)
-            tops.append((file, where))
+    for file, where in _open_parquets(storage, parts, "the checkpoint"):
+        actions += _small_actions(file, where)
+        tops.append((file, where))
     sidecars = tuple(_sidecar_path(action["sidecar"], storage) for action in actions if "sidecar" in action)
     return CheckpointFiles(tuple(actions), tuple(tops), sidecars)
 
@@ -68,9 +68,8 @@ def read_checkpoint_files(storage: Storage, checkpoint: CheckpointFiles, partiti
         else:
             actions = file_actions([top], partitions)
             tables.append(actions.filter(actions["added"]).drop_columns(["added"]))
-    for path in checkpoint.sidecars:
-        file = _open_parquet(storage, path, "the sidecar file of the checkpoint")
-        tables.append(_read_adds(file, f"{storage.location}/{path}", partitions))
+    for file, where in _open_parquets(storage, checkpoint.sidecars, "the sidecar file of the checkpoint"):
+        tables.append(_read_adds(file, where, partitions))
     tables = [table for table in tables if table.num_rows]
     if not tables:
         return empty_files(partitions)
@@ -89,9 +88,9 @@ def whole_adds(
 
     `kept` tells which rows are wanted from a table of their paths and deletion vectors.
     """
-    sidecars = ((_open_parquet(storage, path, "the sidecar file"), path) for path in checkpoint.sidecars)
+    sidecars = _open_parquets(storage, checkpoint.sidecars, "the sidecar file of the checkpoint")
     tops = (top for top in checkpoint.tops if isinstance(top, tuple))
-    for file, path in (*tops, *((file, f"{storage.location}/{path}") for file, path in sidecars)):
+    for file, path in chain(tops, sidecars):
         if "add" not in file.schema_arrow.names:
             continue
         there = [child.name for child in file.schema_arrow.field("add").type]
@@ -140,18 +139,22 @@ def _read_group(file: pq.ParquetFile, group: int, names: Sequence[str], where: s
         raise _broken("the checkpoint", problem, where) from None
 
 
-def _open_parquet(storage: Storage, path: str, what: str) -> pq.ParquetFile:
+def _open_parquets(storage: Storage, paths: Sequence[str], what: str) -> Iterator[tuple[pq.ParquetFile, str]]:
+    """The Parquet files with their full paths, in order; a store sends several at a time."""
     import pyarrow.parquet as pq
 
-    where = f"{storage.location}/{path}"
-    try:
-        source = storage.open(path)
-    except MissingFileError:
-        raise CorruptTableError(f"{what} is missing", where=where) from None
-    try:
-        return pq.ParquetFile(source)
-    except (pa.ArrowException, OSError) as problem:
-        raise _broken(what, problem, where) from None
+    sources = storage.open_many(paths)
+    for path in paths:
+        where = f"{storage.location}/{path}"
+        try:
+            source = next(sources)
+        except MissingFileError as problem:
+            raise CorruptTableError(f"{what} is missing", where=problem.where) from None
+        try:
+            file = pq.ParquetFile(source)
+        except (pa.ArrowException, OSError) as problem:
+            raise _broken(what, problem, where) from None
+        yield file, where
 
 
 def _read(storage: Storage, path: str, what: str) -> bytes:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.storage import Entry, Storage
 
-__all__ = ["LOG", "Checkpoint", "CheckpointHint", "CompactedLog", "LogListing", "LogSegment", "list_log"]
+__all__ = ["LOG", "Checkpoint", "CheckpointHint", "CompactedLog", "LogListing", "LogSegment", "has_log", "list_log"]
 
 LOG = "_delta_log"
 _HINT = f"{LOG}/_last_checkpoint"
@@ -185,6 +185,26 @@ def list_log(storage: Storage) -> LogListing:
         listing.incomplete,
         _judged(hint, listing),
     )
+
+
+def has_log(storage: Storage) -> bool:
+    """Whether a log is below the root, or what is left of one: a single look where folders can be listed.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> has_log(Storage.at(tempfile.mkdtemp()))
+    False
+    """
+    try:
+        entries = storage.list(LOG)
+    except MissingFileError:
+        return False
+    except StorageError:
+        if not storage.location.startswith(("http:", "https:")):
+            raise
+        entries = _probe(storage, _read_hint(storage))
+    listing = _sorted_out(storage.location, entries)
+    return listing.latest >= 0 or bool(listing.incomplete)
 
 
 def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:

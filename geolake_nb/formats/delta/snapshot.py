@@ -9,7 +9,7 @@ import pyarrow as pa
 from geolake_nb.core.schema import Schema, join_path
 from geolake_nb.core.schema_delta import from_delta_schema
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StructType
-from geolake_nb.errors import CorruptTableError, MissingFileError, NotATableError, SchemaError, VersionError
+from geolake_nb.errors import CorruptTableError, SchemaError, VersionError
 from geolake_nb.formats.delta.deletion_vectors import vector_counts
 from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails, DeltaMetadata
 from geolake_nb.formats.delta.features import read_protocol, refuse_unreadable
@@ -17,7 +17,7 @@ from geolake_nb.formats.delta.file_actions import PARTITION
 from geolake_nb.formats.delta.file_stats import FileStats, read_stats
 from geolake_nb.formats.delta.history import commit_time, version_at
 from geolake_nb.formats.delta.log_replay import LogState, SmallActions, replay
-from geolake_nb.formats.delta.log_segment import list_log
+from geolake_nb.formats.delta.log_segment import has_log, list_log
 from geolake_nb.formats.delta.partition_values import partition_scalars, typed_partition
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.file_table import FileTable
@@ -43,13 +43,7 @@ def is_delta(storage: Storage) -> bool:
     >>> is_delta(Storage.at(tempfile.mkdtemp()))
     False
     """
-    try:
-        list_log(storage)
-    except CorruptTableError:
-        return True
-    except (MissingFileError, NotATableError):
-        return False
-    return True
+    return has_log(storage)
 
 
 def open_delta(

@@ -254,9 +254,11 @@ class _Committer:
         return ConflictError(what, where=self._storage.location, remedy=remedy)
 
     def _unknown(self, path: str, why: str) -> OutcomeUnknownError:
+        back = self._actions.rollback
+        sign = f"the summary of a snapshot has the {TRANSACTION} {self._change.transaction}"
         return OutcomeUnknownError(
             f"{path} may be in the table or not: {why[:300]}",
             where=self._storage.location,
-            remedy="keep all files and look at the history again: it is in if the summary of a snapshot has the"
-            f" {TRANSACTION} {self._change.transaction}",
+            remedy="keep all files and look at the history again: it is in if "
+            + (sign if back is None else f"{back['to']} is the current snapshot"),
         )

@@ -5,14 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import NotATableError, OpenError, UnsupportedTableError
+from geolake_nb.errors import NotATableError, OpenError, RefusedError, UnsupportedTableError
 from geolake_nb.formats.iceberg.catalog_config import configured_catalogs
 from geolake_nb.formats.iceberg.location import split_metadata_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CatalogTable", "from_pyiceberg", "load_from_catalog", "split_table_name", "storage_options"]
+__all__ = [
+    "CatalogTable",
+    "already_there",
+    "from_pyiceberg",
+    "load_from_catalog",
+    "new_in_catalog",
+    "split_table_name",
+    "storage_options",
+]
 
 _KINDS = {"http": "rest", "https": "rest", "postgresql": "sql", "sqlite": "sql", "thrift": "hive"}
 _OTHERS = ("bigquery", "dynamodb", "glue", "hive", "in-memory")
@@ -24,6 +32,7 @@ class CatalogTable:
 
     name: str
     metadata_location: str
+    """Empty for a table that is to be made: its place is the catalog's choice."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """For `Storage.at`, named as in deltalake."""
     catalog: str = "default"
@@ -39,6 +48,11 @@ class CatalogTable:
     def identifier(self) -> tuple[str, ...]:
         """The namespace and the name."""
         return tuple(self.name.split("."))
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether there is a table, and the catalog has said where."""
+        return bool(self.metadata_location)
 
     def newest(self) -> CatalogTable:
         """The table as the catalog has it now; one that nothing here can ask is as it was."""
@@ -89,6 +103,22 @@ def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequen
 
         location, config = load_sql_table(name, properties, parts), dict(properties)
     return CatalogTable(".".join(parts), location, storage_options(config), name, kind, properties)
+
+
+def new_in_catalog(catalog: str, identifier: Sequence[str]) -> CatalogTable:
+    """A table that a configured REST or SQL catalog is to make; one that it has already is refused."""
+    try:
+        load_from_catalog(catalog, identifier)
+    except NotATableError:
+        name, properties = _properties(catalog)
+        return CatalogTable(".".join(identifier), "", {}, name, _kind(properties), properties)
+    raise already_there(".".join((catalog, *identifier)))
+
+
+def already_there(name: str) -> RefusedError:
+    """The error for a table that should be new, by its name with the catalog."""
+    remedy = "give another name, or add rows with mode='append'"
+    return RefusedError("there is a table already", where=name, remedy=remedy)
 
 
 def from_pyiceberg(table: Any) -> CatalogTable:

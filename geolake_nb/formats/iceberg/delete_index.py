@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from geolake_nb.errors import UnsupportedTableError
+from geolake_nb.formats.iceberg.bounds import arrow_type
 from geolake_nb.formats.iceberg.partition_values import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from geolake_nb.core.types import Field
     from geolake_nb.formats.iceberg.details import IcebergDetails
     from geolake_nb.formats.snapshot import Snapshot
 
@@ -31,6 +33,8 @@ class DeleteFile:
     """Where the blob of a deletion vector starts, and how long it is."""
     length: int = 0
     equality_ids: tuple[int, ...] = ()
+    equality_fields: Mapping[int, Field] = field(default_factory=dict, hash=False)
+    """By these ids the columns, dropped ones too, as the newest schema that has them says: files may lack them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class DataFileRows:
     partition: tuple[Any, ...]
     """The values of all partition fields of the table, in the order of the file table."""
     deletes: tuple[DeleteFile, ...] = ()
+    constants: Mapping[int, pa.Scalar] = field(default_factory=dict, hash=False)
+    """By the ids of columns what they hold in every row, as the identity transforms of the partition say."""
 
 
 def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -> tuple[DataFileRows, ...]:
@@ -59,17 +65,40 @@ def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -
         table = table.take(pa.array(positions, pa.int64()))
     names = [name for name in table.column_names if name.startswith(PREFIX)]
     _refuse_formats(table, snapshot.location)
-    index = _Deletes(details, names, snapshot.location)
+    index = _Deletes(details, names, snapshot)
+    sources = {spec: _identities(snapshot, spec, table.schema) for spec in details.specs}
     wanted = ("path", "bytes", "rows", "deleted_rows", "sequence_number", "first_row_id", "spec_id")
     columns = [table[name].to_pylist() for name in wanted]
     partitions = list(zip(*(table[name].to_pylist() for name in names), strict=True)) if names else [()] * len(table)
     files: list[DataFileRows] = []
-    for row, partition in zip(zip(*columns, strict=True), partitions, strict=True):
+    for place, (row, partition) in enumerate(zip(zip(*columns, strict=True), partitions, strict=True)):
         path, size, rows, deleted, number, first, spec = row
-        deletes = index.of(path, number or 0, spec, partition)
-        key = details.paths.key(path)
-        files.append(DataFileRows(path, key, size, rows + (deleted or 0), number or 0, first, spec, partition, deletes))
+        files.append(
+            DataFileRows(
+                path=path,
+                key=details.paths.key(path),
+                bytes=size,
+                rows=rows + (deleted or 0),
+                sequence_number=number or 0,
+                first_row_id=first,
+                spec_id=spec,
+                partition=partition,
+                deletes=index.of(path, number or 0, spec, partition),
+                constants={id_: table[name][place] for id_, name in sources[spec].items()},
+            )
+        )
     return tuple(files)
+
+
+def _identities(snapshot: Snapshot, spec_id: int, held: pa.Schema) -> dict[int, str]:
+    """By the ids of columns the partition values that are theirs as they are."""
+    types = {one.id: one.type for _, one in snapshot.schema.walk() if one.id is not None}
+    found: dict[int, str] = {}
+    for one in snapshot.details.specs[spec_id].fields:
+        name, type_ = f"{PREFIX}{one.name}", types.get(one.source_id)
+        if one.transform == "identity" and type_ is not None and arrow_type(type_) == held.field(name).type:
+            found[one.source_id] = name
+    return found
 
 
 def _refuse_formats(table: pa.Table, where: str) -> None:
@@ -88,20 +117,34 @@ def _refuse_delete(row: dict[str, Any], where: str) -> None:
         raise UnsupportedTableError("a delete file is encrypted", where=where)
 
 
+def _here(spec: int, partition: tuple[Any, ...]) -> tuple[str, ...]:
+    """A partition as a key: NaN is not even itself, and -0.0 is not 0.0 where it partitions."""
+    return str(spec), *map(repr, partition)
+
+
+def _all_fields(snapshot: Snapshot) -> dict[int, Field]:
+    """Every column that the table has or had, by its id, as the newest schema that has it says."""
+    metadata = snapshot.details.metadata
+    schemas = [*(metadata.schema(id_) for id_ in sorted(metadata.schemas)), snapshot.schema]
+    return {one.id: one for schema in schemas for _, one in schema.walk() if one.id is not None}
+
+
 class _Deletes:
     """The live delete files of a snapshot."""
 
-    def __init__(self, details: IcebergDetails, names: list[str], where: str) -> None:
+    def __init__(self, details: IcebergDetails, names: list[str], snapshot: Snapshot) -> None:
         self._vectors: dict[str, tuple[int, DeleteFile]] = {}
         self._by_path: dict[str, list[tuple[int, DeleteFile]]] = {}
-        self._by_partition: dict[tuple[int, tuple[Any, ...]], list[tuple[int, DeleteFile]]] = {}
-        self._equality: dict[tuple[int, tuple[Any, ...]], list[tuple[int, DeleteFile]]] = {}
+        self._by_partition: dict[tuple[str, ...], list[tuple[int, DeleteFile]]] = {}
+        self._equality: dict[tuple[str, ...], list[tuple[int, DeleteFile]]] = {}
         self._everywhere: list[tuple[int, DeleteFile]] = []
         table = details.delete_files
         # Iceberg, Scan Planning: equality deletes of a spec without fields count in every partition.
         unpartitioned = {spec.spec_id for spec in details.specs.values() if not spec.fields}
-        for row in table.to_pylist():
-            _refuse_delete(row, where)
+        rows = table.to_pylist()
+        self._fields = _all_fields(snapshot) if any(row["equality_ids"] for row in rows) else {}
+        for row in rows:
+            _refuse_delete(row, snapshot.location)
             key = details.paths.key(row["path"])
             partition = tuple(row.get(name) for name in names)
             self._note(row, key, partition, everywhere=row["spec_id"] in unpartitioned)
@@ -116,17 +159,19 @@ class _Deletes:
             if row["referenced_data_file"] is not None:
                 self._by_path.setdefault(row["referenced_data_file"], []).append(one)
             else:
-                self._by_partition.setdefault((row["spec_id"], partition), []).append(one)
+                self._by_partition.setdefault(_here(row["spec_id"], partition), []).append(one)
         else:
-            one = number, DeleteFile(key, kind, equality_ids=tuple(row["equality_ids"] or ()))
+            ids = tuple(row["equality_ids"] or ())
+            fields = {id_: self._fields[id_] for id_ in ids if id_ in self._fields}
+            one = number, DeleteFile(key, kind, equality_ids=ids, equality_fields=fields)
             if everywhere:
                 self._everywhere.append(one)
             else:
-                self._equality.setdefault((row["spec_id"], partition), []).append(one)
+                self._equality.setdefault(_here(row["spec_id"], partition), []).append(one)
 
     def of(self, path: str, number: int, spec: int, partition: tuple[Any, ...]) -> tuple[DeleteFile, ...]:
         """Those that count for a data file, by Iceberg's rules of scan planning."""
-        here = spec, partition
+        here = _here(spec, partition)
         equality = [*self._everywhere, *self._equality.get(here, [])]
         found = [one for later, one in equality if number < later]
         vector = self._vectors.get(path)

@@ -25,9 +25,11 @@ from geolake_nb.core.types import (
 )
 from geolake_nb.errors import CorruptTableError, SchemaError
 from geolake_nb.formats.file_columns import FileColumns
+from geolake_nb.formats.iceberg.bounds import arrow_type
 from geolake_nb.formats.iceberg.deletion_vectors import read_vector
+from geolake_nb.formats.iceberg.equality_deletes import equal_rows
 from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet_opening import open_parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -104,18 +106,16 @@ class RowReader:
 
         `partition` is the value of the column `PARTITION`, where the schema has that.
         """
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(
-            open_ranges(self._storage, file.key),
-            arrow_extensions_enabled=False,  # building an extension type for a CRS such as srid:5070 fails in geoarrow
+        with open_parquet_file(
+            self._storage,
+            file.key,
             coerce_int96_timestamp_unit="us",
             pre_buffer=not self._storage.is_local,
         ) as opened:
             count = opened.metadata.num_row_groups
             wanted = list(range(part * count // parts, (part + 1) * count // parts)) if groups is None else list(groups)
             where = f"{self._storage.location}/{file.key}"
-            columns = _Columns(opened.schema_arrow, self._names, where=where)
+            columns = _Columns(opened.schema_arrow, self._names, file.constants, where=where)
             for places, batch in self._live(opened, file, columns, wanted):
                 try:
                     yield self._fitted(batch, columns, file, places, partition)
@@ -128,8 +128,8 @@ class RowReader:
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """The rows that no delete file takes away, with their places in the file."""
         gone = self._gone(file)
-        equality = [self._equality_table(one) for one in file.deletes if one.kind == "equality"]
-        needed = {id_ for table in equality for id_ in _ids_of(table)}
+        equality = [(self._equality_table(one), one) for one in file.deletes if one.kind == "equality"]
+        needed = {id_ for _, one in equality for id_ in one.equality_ids}
         names = columns.names([*self._fields, *(Field("", StringType(), id=id_) for id_ in sorted(needed))])
         starts = np.cumsum([0, *(opened.metadata.row_group(one).num_rows for one in range(opened.num_row_groups))])
         size = max(1, min(_MOST_BATCH_ROWS, file.rows * _BATCH_BYTES // max(1, file.bytes)))
@@ -141,8 +141,12 @@ class RowReader:
                 places = np.arange(row, row + len(batch))
                 row += len(batch)
                 keep = ~np.isin(places, gone, assume_unique=True)
-                for table in equality:
-                    keep &= ~_matches(batch, columns, table)
+                for table, one in equality:
+                    held = [
+                        columns.leaf(batch, id_, one.equality_fields.get(id_), table.column(place).type)
+                        for place, id_ in enumerate(one.equality_ids)
+                    ]
+                    keep &= ~equal_rows(held, table)
                 if keep.all():
                     yield places, batch
                 elif keep.any():
@@ -188,11 +192,9 @@ class RowReader:
         return self._equality[one.key]
 
     def _delete_columns(self, one: DeleteFile, ids: tuple[int, ...]) -> pa.Table:
-        import pyarrow.parquet as pq
-
         where = f"{self._storage.location}/{one.key}"
-        with pq.ParquetFile(open_ranges(self._storage, one.key), arrow_extensions_enabled=False) as file:
-            columns = _Columns(file.schema_arrow, None, where=where)
+        with open_parquet_file(self._storage, one.key) as file:
+            columns = _Columns(file.schema_arrow, None, {}, where=where)
             paths = [columns.path(id_) for id_ in ids]
             if not ids or None in paths:
                 raise CorruptTableError("the delete file lacks the columns that say what it deletes", where=where)
@@ -205,7 +207,10 @@ class RowReader:
 class _Columns:
     """The columns of a file by the ids of their fields."""
 
-    def __init__(self, schema: pa.Schema, names: NameMapping | None, *, where: str) -> None:
+    def __init__(
+        self, schema: pa.Schema, names: NameMapping | None, constants: Mapping[int, pa.Scalar], *, where: str
+    ) -> None:
+        self._constants = constants
         self._paths = dict(_walk(schema))
         if not self._paths:
             if names is None:
@@ -235,14 +240,26 @@ class _Columns:
         name = self._top(field)
         path = self._paths.get(field.id) if field.id is not None else None
         if name is None or (path is not None and len(path) > 1):
-            return _absent(field, kind, rows)
+            return self._missing(field, kind, rows)
         index = batch.schema.get_field_index(name)
         return self._shaped(batch.column(index), self._schema.field(name), field.type, kind)
 
-    def leaf(self, batch: pa.RecordBatch, id_: int) -> pa.Array | None:
-        """The values of a column that has one value a row, wherever it lies; `None` if the file lacks it."""
+    def leaf(self, batch: pa.RecordBatch, id_: int, field: Field | None, kind: pa.DataType) -> pa.Array:
+        """The values of a column that has one value a row, wherever it lies; of that kind if nobody knows it."""
         path = self._paths.get(id_)
-        return None if path is None else _leaf(batch, path)
+        if path is not None:
+            return _leaf(batch, path)
+        if field is None:
+            return pa.nulls(len(batch), kind)
+        return self._missing(field, arrow_type(field.type) or kind, len(batch))
+
+    def _missing(self, field: Field, kind: pa.DataType, rows: int) -> pa.Array:
+        """What a column has in every row that the file lacks."""
+        # Iceberg, Column Projection: the value of an identity partition goes before the default.
+        constant = None if field.id is None else self._constants.get(field.id)
+        if constant is None:
+            return _absent(field, kind, rows)
+        return _carried_values(pa.repeat(constant, rows), kind).cast(kind)
 
     def _shaped(self, array: pa.Array, here: pa.Field, type_: DataType, kind: pa.DataType) -> pa.Array:
         """The values with the fields that the table has, in its order and by its names."""
@@ -270,7 +287,7 @@ class _Columns:
             wanted = kind.field(place).type
             found = next((number for number, one in enumerate(inside) if _id_of(one) == field.id), None)
             if found is None:
-                children.append(_absent(field, wanted, len(array)))
+                children.append(self._missing(field, wanted, len(array)))
             else:
                 children.append(self._shaped(array.field(found), inside[found], field.type, wanted))
         fields = [pa.field(one.name, child.type) for one, child in zip(type_.fields, children, strict=True)]
@@ -339,38 +356,6 @@ def _carried_values(array: pa.Array, kind: pa.DataType) -> pa.Array:
         pa.types.is_timestamp(kind) and pa.types.is_date(held)
     )
     return array.cast(kind) if promoted else array
-
-
-def _ids_of(table: pa.Table) -> list[int]:
-    return [int(name) for name in table.column_names]
-
-
-def _matches(batch: pa.RecordBatch, columns: _Columns, deleted: pa.Table) -> NDArray[np.bool_]:
-    """Which rows have values in all of the columns as a row of the deletes has; null is like null."""
-    rows, count = len(batch), len(deleted)
-    keys = np.zeros((rows + count, len(deleted.column_names)), np.int64)
-    for place, id_ in enumerate(_ids_of(deleted)):
-        theirs = deleted.column(place)
-        theirs = theirs.combine_chunks() if isinstance(theirs, pa.ChunkedArray) else theirs
-        mine = columns.leaf(batch, id_)
-        mine = pa.nulls(rows, theirs.type) if mine is None else mine
-        if mine.type != theirs.type:
-            mine, theirs = _alike(mine, theirs)
-        encoded = pa.concat_arrays([mine, theirs]).dictionary_encode(null_encoding="encode")
-        keys[:, place] = encoded.indices.to_numpy(zero_copy_only=False)
-    _, codes = np.unique(keys, axis=0, return_inverse=True)
-    codes = codes.reshape(-1)
-    return np.isin(codes[:rows], codes[rows:])
-
-
-def _alike(one: pa.Array, two: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Both of the wider of two types: a column may have been promoted between them."""
-    for kind in (two.type, one.type):
-        try:
-            return one.cast(kind), two.cast(kind)
-        except pa.ArrowException:
-            continue
-    raise SchemaError(f"values of type {one.type} cannot be compared with deletes of type {two.type}")
 
 
 def _carried_field(field: Field) -> Field:

@@ -292,6 +292,9 @@ def _file_columns(
     if count and pc.min(rows).as_py() < 0:
         raise CorruptTableError("an entry has a negative record_count", where=job.path)
     content = pc.fill_null(entries.longs(EntryField.CONTENT), Content.DATA.value)
+    strange = sorted(set(pc.unique(content).to_pylist()) - {one.value for one in Content})
+    if strange:  # it may take rows away, for all that is known of it
+        raise UnsupportedTableError(f"an entry has the content {strange[0]}, which is not known", where=job.path)
     columns: dict[str, pa.Array] = {
         "path": path,
         "bytes": entries.longs(EntryField.FILE_SIZE_IN_BYTES),

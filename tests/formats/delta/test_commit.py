@@ -344,13 +344,6 @@ class TestS3:
             commit(storage, change(), on_phase=hook)
         assert len(storage.list("_delta_log")) == 3
 
-    def test_a_repeated_request_meets_its_own_first_try(self, storage, s3):
-        with losing_answers(s3.url, count=1) as proxy:
-            through = Storage.at(storage.location, options=s3.options | {"aws_endpoint": proxy})
-            made = commit(through, change())
-        assert (made.version, made.rebased_over) == (2, ())
-        assert len(storage.list("_delta_log")) == 3
-
     def test_an_answer_that_never_comes_is_an_unknown_outcome(self, storage, s3):
         with losing_answers(s3.url) as proxy:
             through = Storage.at(storage.location, options=s3.options | {"aws_endpoint": proxy})
@@ -358,20 +351,6 @@ class TestS3:
                 commit(through, change())
         assert find_commit(storage, "ours", since=1) == 2
         assert commit(storage, change()).version == 2
-
-    def test_a_store_that_overwrites_is_refused_unless_there_is_one_writer(self, storage, monkeypatch):
-        held = {}
-        monkeypatch.setattr(storage, "put_if_absent", held.__setitem__)
-        monkeypatch.setattr(storage, "remove", held.pop)
-        monkeypatch.setattr(storage, "exists", held.__contains__)
-        with pytest.raises(RefusedError, match="single_writer=True"):
-            storage_put(storage)
-        assert held == {}
-        put = storage_put(storage, single_writer=True)
-        put("a", b"1")
-        with pytest.raises(AlreadyThereError):
-            put("a", b"2")
-        assert held == {"a": b"1"}
 
 
 # Forked from one process, which has imported everything and started nothing.

@@ -27,59 +27,6 @@ def refused(features=(), *fields, writer=7, removes_rows=False, **configuration)
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "doings"),
-    [
-        ("catalogManaged", ALL),
-        ("catalogOwned-preview", ALL),
-        ("coordinatedCommits-preview", ALL),
-        ("fromTheFuture", ALL),
-        ("icebergCompatV1", IN_FILES | {Doing.SCHEMA}),
-        ("icebergCompatV2", IN_FILES | {Doing.SCHEMA}),
-        ("icebergCompatV3", IN_FILES | {Doing.SCHEMA}),
-        ("icebergWriterCompatV1", IN_FILES | {Doing.SCHEMA}),
-        ("icebergWriterCompatV3", IN_FILES | {Doing.SCHEMA}),
-        ("materializePartitionColumns", IN_FILES),
-        ("redirectReaderWriter-preview", ALL),
-        ("redirectWriterOnly-preview", ALL),
-        ("rowTracking", IN_FILES),
-    ],
-)
-def test_a_feature_that_is_not_implemented_is_refused_by_its_name(name, doings):
-    found = refused([name])
-    assert set(found) == doings
-    assert all(text.startswith("roads: the feature") and repr(name) in text for text in found.values())
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "collations",
-        "columnMapping",
-        "deletionVectors",
-        "domainMetadata",
-        "generatedColumns",
-        "geospatial",
-        "identityColumns",
-        "inCommitTimestamp",
-        "invariants",
-        "timestampNtz",
-        "typeWidening",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantType",
-    ],
-)
-def test_a_feature_that_is_on_and_not_used_refuses_nothing(name):
-    assert refused([name]) == {}
-
-
 @pytest.mark.parametrize("writer", [2, 3, 4, 5, 6])
 def test_old_writer_versions_imply_features_that_are_not_used(writer):
     assert refused(writer=writer) == {}

@@ -15,16 +15,14 @@ import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from geolake_nb.spark.jars import ivy_settings
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PYSPARK = "4.1.4"
 ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-
-# Spark's own list starts with the local Maven repository, which may hold half of a package.
-IVY_SETTINGS = """<ivysettings><settings defaultResolver="central"/>
-<resolvers><ibiblio name="central" m2compatible="true"/></resolvers></ivysettings>
-"""
+IVY_SETTINGS = ivy_settings()
 
 # Runs in the other environment, so that it cannot import anything from here.
 SCRIPT = r"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import struct
 import zlib
 
@@ -144,6 +145,74 @@ def test_equality_deletes_count_in_their_partition_alone(tmp_path):
     ]  # fmt: skip
     make_iceberg_table(tmp_path, COLUMNS, files, [deletes], partition=[spec])
     assert [one["name"] for one in rows_of(tmp_path)] == ["b"]
+
+
+def test_equality_deletes_of_a_column_that_a_file_lacks_go_by_its_default(tmp_path):
+    # Iceberg, Equality Delete Files: the value is read by the rules of projection where an older file lacks it.
+    columns = [*COLUMNS, column(3, "n", "int", **{"initial-default": 7})]
+    sevens = pa.table([[7]], schema=pa.schema([field("n", pa.int32(), 3)]))
+    nulls = pa.table([[None]], schema=pa.schema([field("n", pa.int32(), 3)]))
+    for name, deleted, left in (("sevens", sevens, []), ("nulls", nulls, [1, 2])):
+        deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[3], table=deleted)
+        old = FileEntry("a", rows=2, table=table([1, 2], "ab"))
+        make_iceberg_table(tmp_path / name, columns, [old], [deletes], version=3)
+        assert ids_of(tmp_path / name) == left
+    # The same for one that is dropped: only an older schema knows its default.
+    schemas = [{"type": "struct", "schema-id": number, "fields": one} for number, one in enumerate((columns, COLUMNS))]
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[3], table=sevens)
+    old = FileEntry("a", rows=2, table=table([1, 2], "ab"))
+    extra = {"schemas": schemas, "current-schema-id": 1}
+    make_iceberg_table(tmp_path / "dropped", columns, [old], [deletes], version=3, extra_metadata=extra)
+    assert ids_of(tmp_path / "dropped") == []
+
+
+def test_doubles_are_not_rounded_to_meet_deletes_of_floats(tmp_path):
+    data = pa.table([[0.1, 0.5]], schema=pa.schema([field("f", pa.float64(), 1)]))
+    values = pa.table([[0.1, 0.5]], schema=pa.schema([field("f", pa.float32(), 1)]))
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[1], table=values)
+    make_iceberg_table(tmp_path, [column(1, "f", "double")], [FileEntry("a", rows=2, table=data)], [deletes])
+    assert [one["f"] for one in rows_of(tmp_path)] == [0.1]
+
+
+def test_equality_deletes_count_in_a_partition_of_nan(tmp_path):
+    columns = [column(1, "id", "long"), column(2, "f", "double")]
+    spec = PartitionFieldSpec("f", 2, "identity", ["null", "double"])
+    by_id = pa.table([[1]], schema=pa.schema([field("id", pa.int64(), 1)]))
+    data = pa.table(
+        [[1, 2], [float("nan")] * 2], schema=pa.schema([field("id", pa.int64(), 1), field("f", pa.float64(), 2)])
+    )
+    nan = {"f": float("nan")}
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[1], table=by_id, partition=nan)
+    make_iceberg_table(
+        tmp_path, columns, [FileEntry("a", rows=2, table=data, partition=nan)], [deletes], partition=[spec]
+    )
+    assert ids_of(tmp_path) == [2]
+
+
+def test_a_column_that_only_the_partition_has_is_read_from_there(tmp_path):
+    # Iceberg, Column Projection: files that came from Hive have no columns for the folders that they were in.
+    # What a partition says goes before the default, also where it says that there is no value.
+    columns = [*COLUMNS, column(3, "d", "date", **{"initial-default": "2000-01-01"}), column(4, "u", "uuid")]
+    spec = [
+        PartitionFieldSpec("d", 3, "identity", ["null", {"type": "int", "logicalType": "date"}], 1000),
+        PartitionFieldSpec("name", 2, "identity", ["null", "string"], 1001),
+    ]
+    bare = pa.table([[1, 2]], schema=pa.schema([field("id", pa.int64(), 1)]))
+    full = table([3], ["own"])
+    files = [
+        FileEntry("a", rows=2, table=bare, partition={"d": dt.date(2024, 2, 29), "name": "x"}),
+        FileEntry("b", rows=1, table=full, partition={"d": None, "name": "own"}),
+    ]
+    make_iceberg_table(tmp_path, columns, files, partition=spec)
+    assert sorted(tuple(one.values()) for one in rows_of(tmp_path)) == [
+        (1, "x", dt.date(2024, 2, 29), None),
+        (2, "x", dt.date(2024, 2, 29), None),
+        (3, "own", None, None),
+    ]
+    by_name = pa.table([["x"]], schema=pa.schema([field("name", pa.string(), 2)]))
+    deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[2], table=by_name, partition=files[0].partition)
+    make_iceberg_table(tmp_path / "deleted", columns, files, [deletes], partition=spec)
+    assert ids_of(tmp_path / "deleted") == [3]
 
 
 def test_rows_carry_what_they_keep_when_they_move(tmp_path):

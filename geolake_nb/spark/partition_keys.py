@@ -1,0 +1,38 @@
+"""The columns that rows are cut into partitions by, computed as Iceberg's transforms say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from geolake_nb.planning.partition_keys import KeyColumn
+
+__all__ = ["keyed_frame"]
+
+
+def keyed_frame(frame: DataFrame, keys: Mapping[str, KeyColumn]) -> DataFrame:
+    """The rows with these columns beside their own."""
+    from pyspark.sql import functions as sf
+
+    sources = {name: sf.col("`" + one.source.replace("`", "``") + "`") for name, one in keys.items()}
+    return frame.select("*", *[_function(one)(sources[name]).alias(name) for name, one in keys.items()])
+
+
+def _function(key: KeyColumn) -> Callable[..., Column]:
+    import pyarrow as pa
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    def keys(values: Any) -> Any:
+        from geolake_nb.formats.iceberg.transforms import partition_keys
+
+        return partition_keys(key.transform, key.type, values)
+
+    # Spark looks at the types themselves to tell what kind of function it is.
+    keys.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    make: Any = arrow_udf
+    function: Callable[..., Column] = make(keys, "string")
+    return function
