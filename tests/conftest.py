@@ -20,7 +20,7 @@ settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
 
-_COSTLY = ("tests/jupyter/lab/", "tests/spark/")
+_COSTLY = ("tests/jupyter/lab/", "tests/notebooks/", "tests/spark/")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups

@@ -1,7 +1,8 @@
-"""Geometries for property tests: hypothesis strategies for odd shapes, seeded makers for large numbers."""
+"""For property tests: odd shapes and JSON in its many spellings by hypothesis, seeded makers for large numbers."""
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from typing import TYPE_CHECKING
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "JSON_KEYS",
     "geographies",
     "geometries",
     "geometry_columns",
+    "json_objects",
+    "json_strings",
+    "json_values",
     "make_geographies",
     "make_geometries",
     "star",
@@ -88,6 +93,56 @@ def geographies(draw) -> Shape:
         return Shape(4, children=tuple(Shape(1, points=(p,)) for p in points))
     lines = draw(st.lists(st.lists(positions, min_size=2, max_size=4), min_size=1, max_size=3))
     return Shape(kind, children=tuple(Shape(2, points=tuple(line)) for line in lines))
+
+
+# ---- JSON as text
+
+JSON_KEYS = st.sampled_from(
+    ["a", "b", "minValues", "maxValues", "x y", 'q"', "\\", "ü", "", "u0061", "aa", "}", "\U0001f600"]
+)
+_SPACE = st.sampled_from(["", "", "", " ", "\n\t", "  \r"])
+_NUMBERS = st.sampled_from(["1.50", "-0", "1E+2", "12345678901234567890.123456789", "0e0", "7", "1e-400"])
+
+
+@st.composite
+def json_strings(draw: st.DrawFn, text: str) -> str:
+    """A string in one of its many spellings."""
+    parts = []
+    for letter in text:
+        plain = json.dumps(letter, ensure_ascii=False)[1:-1]
+        escaped = json.dumps(letter)[1:-1] if ord(letter) > 127 else f"\\u{ord(letter):04X}"
+        parts.append(draw(st.sampled_from([plain, plain, plain, escaped])))
+    return '"' + "".join(parts) + '"'
+
+
+@st.composite
+def json_values(draw: st.DrawFn, depth: int = 3, *, space=_SPACE, numbers=_NUMBERS, keys=JSON_KEYS) -> str:
+    """Any value, as it may be written by anybody."""
+    kind = draw(st.integers(0, 6 if depth else 3))
+    if kind == 0:
+        return draw(numbers)
+    if kind == 1:
+        return draw(st.sampled_from(["true", "false", "null"]))
+    if kind <= 3:
+        return draw(keys.flatmap(json_strings))
+    inner = {"space": space, "numbers": numbers, "keys": keys}
+    if kind == 4:
+        items = draw(st.lists(json_values(depth - 1, **inner), max_size=3))
+        return "[" + ",".join(draw(space) + item + draw(space) for item in items) + "]"
+    return draw(json_objects(depth - 1, **inner))
+
+
+@st.composite
+def json_objects(draw: st.DrawFn, depth: int = 3, *, space=_SPACE, numbers=_NUMBERS, keys=JSON_KEYS) -> str:
+    """Any object; no key stands twice."""
+    inner = {"space": space, "numbers": numbers, "keys": keys}
+    members = []
+    for key in draw(st.lists(keys, max_size=5, unique=True)):
+        value = draw(json_values(depth, **inner))
+        members.append(
+            "".join([draw(space), draw(json_strings(key)), draw(space), ":", draw(space), value, draw(space)])
+        )
+    return "{" + (",".join(members) or draw(space)) + "}"
 
 
 # ---- large numbers from a seed

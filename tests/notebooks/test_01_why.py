@@ -1,0 +1,143 @@
+"""Notebook 01: what it says is read, against the rows of the files themselves."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+
+from geolake_nb import demo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+
+pytestmark = pytest.mark.spark
+
+WINDOW = (6, 46, 10.5, 48)
+READS = re.compile(r"reads ([\d,]+) of ([\d,]+) files, ([\d,]+) of ([\d,]+) rows")
+
+
+@pytest.fixture(scope="module")
+def table(ran) -> Path:
+    return ran.path.parent / "tables" / "airports"
+
+
+@pytest.fixture(scope="module")
+def inside() -> int:
+    """How many airports lie in the window."""
+    points = shapely.from_wkb(demo.airports()["location"].to_numpy(zero_copy_only=False))
+    return int(shapely.intersects(shapely.box(*WINDOW), points).sum())
+
+
+def commit(table: Path, version: int) -> list[dict]:
+    lines = (table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+@cache
+def points(file: Path) -> np.ndarray:
+    """The coordinates in a data file; pyarrow gives the WKB as bytes where the type of shapes is not registered."""
+    column = pq.read_table(file, columns=["location"])["location"].combine_chunks()
+    bytes_ = column.storage if isinstance(column, pa.ExtensionArray) else column
+    return shapely.get_coordinates(shapely.from_wkb(bytes_.to_numpy(zero_copy_only=False)))
+
+
+def expected(table: Path, version: int) -> tuple[int, int, int, int]:
+    """Files and rows that have to be read by the true boxes of the files that a commit adds, and all of them."""
+    found = [points(table / entry["add"]["path"]) for entry in commit(table, version) if "add" in entry]
+    xmin, ymin, xmax, ymax = WINDOW
+    meets = [
+        (low[0] <= xmax and low[1] <= ymax and high[0] >= xmin and high[1] >= ymin)
+        for low, high in ((one.min(axis=0), one.max(axis=0)) for one in found)
+    ]
+    read = [len(one) for one, kept in zip(found, meets, strict=True) if kept]
+    return len(read), len(found), sum(read), sum(map(len, found))
+
+
+def said(ran, cell: str) -> tuple[int, ...]:
+    found = READS.search(ran.text(cell))
+    assert found, ran.text(cell)
+    return tuple(int(number.replace(",", "")) for number in found.groups())
+
+
+def test_nothing_is_left_of_progress_and_nothing_is_said_on_the_error_stream(ran):
+    assert "IntProgress" not in ran.text("rewrite")
+    assert ran.stderr() == {}
+
+
+def test_spark_writes_boxes_into_footers_and_not_into_the_log(ran, table):
+    first = [entry["add"] for entry in commit(table, 0) if "add" in entry]
+    assert len(first) == 96
+    for add in first:
+        assert "location" not in json.loads(add["stats"])["minValues"]
+        assert pq.read_metadata(table / add["path"]).row_group(0).column(5).geo_statistics is not None
+    assert "bounds of location: 0 of 96 files" in ran.text("open")
+    assert "bounds.missing" in ran.text("check")
+    assert "96 mended from Parquet footers" in ran.text("plan-repair")
+
+
+def test_without_bounds_all_is_read(ran):
+    rows = demo.airports().num_rows
+    assert said(ran, "explain-before") == (96, 96, rows, rows)
+    assert "no_bounds" in ran.text("explain-before")
+
+
+def test_with_bounds_the_boxes_decide(ran, table):
+    assert said(ran, "explain-repaired") == expected(table, 1)
+    files, all_files, _, _ = expected(table, 1)
+    assert files == all_files == 96, "the story needs files that all lie over the window"
+    assert "overlaps" in ran.text("explain-repaired")
+
+
+def test_after_the_rewrite_about_two_in_a_hundred_files_are_read(ran, table):
+    assert said(ran, "explain-after") == expected(table, 2)
+    files, all_files, rows, all_rows = expected(table, 2)
+    assert files == 2
+    assert files / all_files < 0.025
+    assert rows / all_rows < 0.03
+    assert all_rows == demo.airports().num_rows
+
+
+def test_the_preview_foretells_it(ran, table):
+    _, files, _, _ = expected(table, 2)
+    assert re.search(rf"^after +{files} ", ran.text("preview"), re.MULTILINE)
+
+
+def test_the_maps_say_the_same(ran, table):
+    models = ran.notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
+    asked = [one["state"] for one in models if one["state"].get("window") == list(map(float, WINDOW))]
+    verdicts = {one["title"]: (one["verdict"]["files_read"], one["verdict"]["files"]) for one in asked}
+    assert verdicts["before"] == expected(table, 1)[:2]
+    assert verdicts["after"] == expected(table, 2)[:2]
+
+
+def test_the_answers_are_the_same_airports(ran, table, inside):
+    files, all_files, _, _ = expected(table, 2)
+    assert ran.text("same-answer").splitlines() == [
+        f"{inside} airports in the table as it was, {inside} as it is now",
+        f"{inside} airports in {files} of its {all_files} files",
+        "the same ones: True",
+    ]
+
+
+def test_the_undo_is_a_commit_that_brings_the_old_files_back(ran, table):
+    operations = [
+        next(entry["commitInfo"]["operation"] for entry in commit(table, version) if "commitInfo" in entry)
+        for version in range(4)
+    ]
+    told = [line for line in ran.text("history").splitlines()[1:] if line.strip()]
+    assert [line.split(maxsplit=3)[3] for line in reversed(told)] == operations
+    back = {entry["add"]["path"] for entry in commit(table, 3) if "add" in entry}
+    assert back == {entry["add"]["path"] for entry in commit(table, 0) if "add" in entry}
+
+
+def test_it_looks_good(ran, looks_good):
+    looks_good(ran)

@@ -1,0 +1,363 @@
+"""Small tables that ask for much: counts, sizes and depths that no honest writer has."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
+
+from tests import small_tables
+from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
+from tests.formats.havasu_tables import geometry_entry, make_havasu_table, raster_at, raster_entry
+from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, manifest_schema
+from tests.formats.parquet_sets import GEO, points
+from tests.oracle import thrift_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+DEEP = 100_000
+HUGE = 2**31 - 1
+NESTED = "[" * DEEP + "]" * DEEP
+
+
+# ---- Delta
+
+
+def delta(folder: Path, *lines: str, **configuration: str) -> LogMaker:
+    """A table whose second version is these lines."""
+    made = LogMaker(folder)
+    fields = (field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    made.commit(0, protocol("geospatial"), metadata(*fields, **configuration))
+    if lines:
+        (made.log / f"{1:020}.json").write_text("\n".join(lines))
+    return made
+
+
+def deep_schema(depth: int) -> str:
+    head = '{"type":"struct","fields":[{"name":"a","nullable":true,"metadata":{},"type":'
+    return head * depth + '"long"' + "}]}" * depth
+
+
+def with_schema(folder: Path, schema: str) -> None:
+    made = LogMaker(folder)
+    told = metadata()
+    told["metaData"]["schemaString"] = schema
+    made.commit(0, protocol(), told)
+
+
+def checkpoint_of(folder: Path, change: Callable[[list[Any]], None]) -> None:
+    """A table whose checkpoint has another footer."""
+    made = delta(folder, json.dumps(add("a.parquet", {"numRecords": 1})))
+    first, second = (json.loads(one) for one in (made.log / f"{0:020}.json").read_text().splitlines())
+    made.checkpoint(1, first, second, add("a.parquet", {"numRecords": 1}))
+    path = made.log / f"{1:020}.checkpoint.parquet"
+    path.write_bytes(with_footer(path.read_bytes(), change))
+    for commit in made.log.glob("*.json"):
+        commit.unlink()
+
+
+# ---- Parquet
+
+
+def with_footer(data: bytes, change: Callable[[list[Any]], None]) -> bytes:
+    length = int.from_bytes(data[-8:-4], "little")
+    tree = thrift_tree.read_tree(data[-8 - length : -8])
+    change(tree)
+    footer = thrift_tree.write_tree(tree)
+    return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def set_field(struct_: list[Any], number: int, value: Any) -> None:
+    place = next(place for place, one in enumerate(struct_) if one[0] == number)
+    struct_[place] = (number, struct_[place][1], value)
+
+
+def of_field(struct_: list[Any], number: int) -> Any:
+    return next(value for one, _, value in struct_ if one == number)
+
+
+def parquet(
+    folder: Path, change: Callable[[list[Any]], None] = lambda tree: None, *, geo: Any = GEO, rows=None
+) -> Path:
+    folder.mkdir()
+    table = points(0, 3) if rows is None else rows
+    held = geo if isinstance(geo, str) else json.dumps(geo)
+    pq.write_table(table.replace_schema_metadata({"geo": held}), folder / "a.parquet", compression="none")
+    path = folder / "a.parquet"
+    path.write_bytes(with_footer(path.read_bytes(), change))
+    return path
+
+
+def raw_footer(folder: Path, footer: bytes) -> None:
+    folder.mkdir()
+    (folder / "a.parquet").write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
+def claim_rows(count: int) -> Callable[[list[Any]], None]:
+    def change(tree: list[Any]) -> None:
+        set_field(tree, 3, count)
+        for group in of_field(tree, 4)[1]:
+            set_field(group, 3, count)
+            for chunk in of_field(group, 1)[1]:
+                set_field(of_field(chunk, 3), 5, count)
+
+    return change
+
+
+def claim_pages(folder: Path) -> None:
+    """Every page says that it unpacks to two gigabytes."""
+    folder.mkdir()
+    rows = points(0, 3).replace_schema_metadata({"geo": json.dumps(GEO)})
+    pq.write_table(rows, folder / "a.parquet", compression="zstd", use_dictionary=False)
+    data = (folder / "a.parquet").read_bytes()
+    tree = thrift_tree.read_tree(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+    chunk = of_field(of_field(of_field(tree, 4)[1][0], 1)[1][1], 3)
+    start = of_field(chunk, 9)
+    page = thrift_tree.read_tree(data[start:])
+    size = len(thrift_tree.write_tree(page))
+    set_field(page, 2, HUGE)
+    told = thrift_tree.write_tree(page)
+    grown = len(told) - size
+    changed = data[:start] + told + data[start + size :]
+
+    def change(tree: list[Any]) -> None:
+        meta = of_field(of_field(of_field(tree, 4)[1][0], 1)[1][1], 3)
+        set_field(meta, 7, of_field(meta, 7) + grown)
+
+    (folder / "a.parquet").write_bytes(with_footer(changed, change))
+
+
+def wkb_rows(*values: bytes) -> pa.Table:
+    return pa.table({"id": range(len(values)), "geom": pa.array(values, pa.binary())})
+
+
+COLLECTION = struct.pack("<BII", 1, 7, 1)
+WKB = {
+    "a line of four billion points": struct.pack("<BII", 1, 2, 2**32 - 1),
+    "a polygon of four billion rings": struct.pack("<BII", 1, 3, 2**32 - 1) + bytes(64),
+    "collections in collections": COLLECTION * DEEP + struct.pack("<BIdd", 1, 1, 1.0, 2.0),
+}
+
+
+# ---- Iceberg and Havasu
+
+
+def number(value: int) -> bytes:
+    """A number as Avro writes it."""
+    value = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def container(schema: Any, body: bytes, records: int, *, codec: str = "null", size: int | None = None) -> bytes:
+    text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
+    pairs = {b"avro.schema": text, b"avro.codec": codec.encode()}
+    head = b"".join(number(len(part)) + part for pair in pairs.items() for part in pair)
+    sync = b"s" * 16
+    told = number(records) + number(len(body) if size is None else size)
+    return b"Obj\x01" + number(len(pairs)) + head + number(0) + sync + told + body + sync
+
+
+def iceberg(folder: Path, manifest: bytes | None = None, listed: bytes | None = None) -> Path:
+    entry = FileEntry("a.parquet", rows=4, table=small_tables.data((1, 2)))
+    make_iceberg_table(folder, [column(1, "id", "long"), column(2, "geom", "geometry")], [entry], version=3)
+    for names, data in (("*-m0.avro", manifest), ("snap-*.avro", listed)):
+        if data is not None:
+            (path,) = (folder / "metadata").glob(names)
+            path.write_bytes(data)
+    return folder / "metadata" / "v1.metadata.json"
+
+
+def deflated(size: int, bits: int = -15, end: bytes = b"") -> bytes:
+    """So many zeros and then `end`, packed."""
+    engine = zlib.compressobj(1, zlib.DEFLATED, bits)
+    piece = bytes(1 << 20)
+    packed = [engine.compress(piece) for _ in range(size >> 20)]
+    return b"".join([*packed, engine.compress(end), engine.flush()])
+
+
+def havasu_texts(folder: Path, text: str, encoding: str) -> None:
+    entry = geometry_entry("a", [shapely.Point(1, 2)], encoding=encoding)
+    column_ = pa.array([text], pa.string())
+    rows = entry.table.set_column(1, entry.table.schema.field(1), column_)
+    make_havasu_table(folder, [replace(entry, table=rows)], encoding=encoding)
+
+
+def large_raster(folder: Path) -> None:
+    entry = raster_entry("a", [raster_at(1, 2)], None)
+    held = entry.table["rast"].to_pylist()
+    held[0] |= {"width": HUGE, "height": HUGE}
+    rows = entry.table.set_column(1, entry.table.schema.field(1), pa.array(held, entry.table["rast"].type))
+    make_havasu_table(folder, [replace(entry, table=rows)], encoding=None, rasters=True)
+
+
+ENTRY = manifest_schema(3)
+BOMBS: dict[str, Callable[[Path], Any]] = {
+    "delta: deep JSON in an action": lambda folder: delta(folder, f'{{"commitInfo":{{"a":{NESTED}}}}}'),
+    "delta: deep JSON in an unknown action": lambda folder: delta(folder, f'{{"new":{NESTED}}}'),
+    "delta: deep JSON in an add": lambda folder: delta(folder, f'{{"add":{{"path":"a","size":1,"x":{NESTED}}}}}'),
+    "delta: deep JSON in statistics": lambda folder: delta(
+        folder, json.dumps(add("a.parquet", f'{{"numRecords":1,"minValues":{{"geom":{NESTED}}}}}'))
+    ),
+    "delta: deep JSON in a CRS": lambda folder: delta(folder, json.dumps(add("a.parquet")), crs=NESTED),
+    "delta: a deep schema": lambda folder: with_schema(folder, deep_schema(5_000)),
+    "delta: numbers without end": lambda folder: delta(
+        folder, '{"add":{"path":"a","partitionValues":{},"size":' + "9" * 5_000 + "}}"
+    ),
+    "delta: a version beyond all": lambda folder: delta(folder).write(f"{'9' * 20}.json", [add("a")]),
+    "delta: a checkpoint of a trillion rows": lambda folder: checkpoint_of(folder, claim_rows(10**12)),
+    "delta: a checkpoint of billions of parts": lambda folder: delta(folder, json.dumps(add("a.parquet"))).write(
+        f"{1:020}.checkpoint.{1:010}.{9_999_999_999:010}.parquet", []
+    ),
+    "delta: a hint of billions of parts": lambda folder: delta(folder, json.dumps(add("a.parquet"))).hint(
+        '{"version":1,"size":1000000000000,"parts":1000000000}'
+    ),
+    "parquet: two billion columns": lambda folder: raw_footer(
+        folder, bytes.fromhex("150419fcffffffff07") + b"\x48\x01a\x00" * 60
+    ),
+    "parquet: two billion row groups": lambda folder: raw_footer(
+        folder, bytes.fromhex("1504192c480161150200150238016200160619fcffffffff07") + b"\x00" * 200
+    ),
+    "parquet: four gigabytes of text": lambda folder: raw_footer(
+        folder, b"\x15\x04\x18\xff\xff\xff\xff\x0f" + bytes(280)
+    ),
+    "parquet: a deep schema": lambda folder: parquet(folder, deepen),
+    "parquet: a trillion rows": lambda folder: parquet(folder, claim_rows(10**12)),
+    "parquet: pages of two gigabytes": claim_pages,
+    "parquet: deep JSON in the geo property": lambda folder: parquet(folder, geo=NESTED),
+    "parquet: deep JSON in a CRS": lambda folder: parquet(
+        folder, geo=json.dumps(GEO).replace('"encoding"', f'"crs":{NESTED},"encoding"')
+    ),
+    **{
+        f"wkb: {name}": (lambda folder, value=value: parquet(folder, rows=wkb_rows(value)))
+        for name, value in WKB.items()
+    },
+    "iceberg: metadata that inflates": lambda folder: inflating(iceberg(folder)),
+    "iceberg: deep JSON in the metadata": lambda folder: deep(iceberg(folder)),
+    "iceberg: a block of many records": lambda folder: iceberg(folder, container(ENTRY, bytes(99), 2**62)),
+    "iceberg: a block of many bytes": lambda folder: iceberg(folder, container(ENTRY, bytes(99), 1, size=2**40)),
+    "iceberg: text of many bytes": lambda folder: iceberg(folder, container(ENTRY, b"\x02" + number(2**62) * 30, 1)),
+    "iceberg: a list of many records": lambda folder: iceberg(folder, None, container(ENTRY, bytes(99), 2**40)),
+    "iceberg: a deep Avro schema": lambda folder: iceberg(folder, container(NESTED.encode(), b"", 0)),
+    "iceberg: a header of many pairs": lambda folder: iceberg(folder, b"Obj\x01" + number(2**40) + bytes(99)),
+    "iceberg: a block that inflates": lambda folder: iceberg(
+        folder, container(ENTRY, deflated(300 << 20), 9, codec="deflate")
+    ),
+    "iceberg: a block of zstandard that inflates": lambda folder: iceberg(
+        folder, container(ENTRY, pa.compress(bytes(300 << 20), codec="zstd", asbytes=True), 9, codec="zstandard")
+    ),
+    "havasu: deep WKT": lambda folder: havasu_texts(
+        folder, "GEOMETRYCOLLECTION(" * DEEP + "POINT(1 2)" + ")" * DEEP, "wkt"
+    ),
+    "havasu: deep GeoJSON": lambda folder: havasu_texts(
+        folder, '{"type":"GeometryCollection","geometries":[' * DEEP + "]}" * DEEP, "geojson"
+    ),
+    "havasu: a raster of a quintillion cells": large_raster,
+}
+
+
+def deepen(tree: list[Any]) -> None:
+    """The schema becomes a chain of groups."""
+    elements = of_field(tree, 2)[1]
+    names = [(3, thrift_tree.I32, 0), (4, thrift_tree.BINARY, b"g"), (5, thrift_tree.I32, 1)]
+    elements[0] = [one for one in elements[0] if one[0] != 5] + [(5, thrift_tree.I32, 1)]
+    elements[1:1] = [list(names) for _ in range(DEEP)]
+    del elements[-1]
+
+
+def inflating(path: Path) -> None:
+    text = path.read_text()
+    path.unlink()
+    path.with_name("v1.gz.metadata.json").write_bytes(deflated(100 << 20, 31, text.encode()))
+
+
+def deep(path: Path) -> None:
+    path.write_text(path.read_text().replace('"properties": {}', f'"properties": {{}}, "new": {NESTED}'))
+
+
+# Runs in a process of its own, which has loaded all there is, and forks one with little room for each table.
+LOOK = r"""
+import json, os, resource, signal, sys, time, traceback
+import geolake_nb as gl
+from geolake_nb.core import wkb_kernel
+from geolake_nb.formats import footer_shape
+from geolake_nb.formats.iceberg import avro_kernel
+from geolake_nb.errors import GeolakeError
+import importlib, pkgutil, pandas, pyarrow.parquet, pyarrow.json, shapely, pyproj
+
+# Loaded before anything is split off, so that a look takes what a look takes.
+for package in ("api", "core", "formats", "planning"):
+    place = importlib.import_module(f"geolake_nb.{package}")
+    for found in pkgutil.walk_packages(place.__path__, f"geolake_nb.{package}."):
+        importlib.import_module(found.name)
+footer_shape._compiled()
+ROOM, SECONDS = int(sys.argv[2]), int(sys.argv[3])
+
+
+def looks(path):
+    table = gl.open(path)
+    yield lambda: str(table)
+    yield lambda: table.files.to_pandas()
+    yield lambda: table.check(deep=True)
+    yield lambda: table.row_groups()
+    yield lambda: table.explain("ST_Intersects(geom, ST_MakeEnvelope(0, 0, 1, 1))", row_groups=True)
+    yield lambda: table.plan_repair()
+    yield lambda: table.plan_rewrite(cluster_by="geom").preview()
+    yield lambda: table.geometries(table.files.table["path"][0].as_py())
+    yield lambda: table.rasters()
+    yield lambda: table.to_geojson()
+
+
+def look(path, out):
+    told = {"errors": [], "untyped": []}
+    began = time.perf_counter()
+
+    def attempt(work):
+        try:
+            return work()
+        except GeolakeError as problem:
+            told["errors"].append(f"{type(problem).__name__}: {problem}"[:300])
+        except Exception as problem:
+            lines = traceback.format_exc().splitlines()
+            told["untyped"].append(f"{type(problem).__name__}: {problem}"[:200] + " | " + " ".join(lines[-8:])[:900])
+
+    steps = looks(path)
+    while True:
+        step = attempt(lambda: next(steps, None))
+        if step is None:
+            break
+        attempt(step)
+    told["seconds"] = time.perf_counter() - began
+    os.write(out, json.dumps(told).encode())
+
+
+for path in json.loads(sys.argv[1]):
+    source, out = os.pipe()
+    child = os.fork()
+    if not child:
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, now + ROOM))
+        signal.alarm(SECONDS)
+        look(path, out)
+        os._exit(0)
+    os.close(out)
+    said = b""
+    while part := os.read(source, 65536):
+        said += part
+    os.close(source)
+    ended = os.waitpid(child, 0)[1]
+    told = json.loads(said) if said else {"errors": [], "untyped": []}
+    print(json.dumps({"path": path, "ended": ended, **told}), flush=True)
+"""

@@ -1,0 +1,64 @@
+"""A proxy that loses the commit of a table, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+from tests.http_proxy import Fate, proxy_to
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.http_proxy import Exchange, Proxy
+
+# Delta: the next entry of the log. Havasu: the next metadata file. Iceberg, REST: the update of a table.
+_COMMIT = re.compile(
+    r"PUT .*/_delta_log/[0-9]{20}\.json|PUT .*/metadata/v[0-9]+\.metadata\.json|POST .*/namespaces/[^/]+/tables/[^/]+"
+)
+
+
+class DroppingProxy:
+    """The running proxy; commits pass until `losing` says otherwise."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self.url = proxy.url
+
+    @contextlib.contextmanager
+    def losing(self, fate: Fate, *, count: int | None = None) -> Iterator[None]:
+        """What becomes of the first commits, of all of them by default, that are sent within the block."""
+        left = [fate] * count if count is not None else None
+
+        def rule(method: str, path: str) -> Fate:
+            if not _COMMIT.fullmatch(f"{method} {path}"):
+                return Fate.PASSES
+            if left is None:
+                return fate
+            return left.pop() if left else Fate.PASSES
+
+        before = self._proxy.rule
+        self._proxy.rule = rule
+        try:
+            yield
+        finally:
+            self._proxy.rule = before
+
+    @property
+    def commits(self) -> list[Exchange]:
+        """The commits that clients have sent so far."""
+        return [one for one in self._proxy.seen if _COMMIT.fullmatch(f"{one.method} {one.path}")]
+
+    @property
+    def removals(self) -> list[str]:
+        """What clients have asked to be removed so far, but for the files that try the store."""
+        seen = self._proxy.seen
+        return [one.path for one in seen if one.method == "DELETE" and not one.path.endswith(".probe")]
+
+
+@contextlib.contextmanager
+def dropping_proxy(target: str) -> Iterator[DroppingProxy]:
+    """A proxy to the server at a URL, as long as the block lasts."""
+    with proxy_to(target) as proxy:
+        yield DroppingProxy(proxy)

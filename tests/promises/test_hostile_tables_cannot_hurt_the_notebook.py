@@ -1,0 +1,456 @@
+"""Hostile tables cannot hurt the notebook: nothing of them runs, nothing outside is opened, and no bomb goes off."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import nbformat
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+import geolake_nb as gl
+from geolake_nb import errors
+from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
+from geolake_nb.core.raster_arrow import rasters_to_arrow
+from geolake_nb.errors import GeolakeError
+from geolake_nb.jupyter.cards import render
+from tests import small_tables
+from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, vector
+from tests.formats.havasu_tables import make_havasu_table, raster_entry
+from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
+from tests.formats.watched_places import serving, watch
+from tests.jupyter.browser import headless_browser, wait_until
+from tests.jupyter.mapped_tables import mapped_snapshot
+from tests.jupyter.named_tables import Names, make_named
+from tests.jupyter.shell import notebook
+from tests.promises.bombs import BOMBS, LOOK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["watch"]
+
+# Each calls the canary with its number if a browser takes it for more than text.
+PAYLOADS = [
+    "<script>hit(1)</script>",
+    "</script><script>hit(2)</script>",
+    "<img src=x onerror=hit(3)>",
+    '"><img src=x onerror=hit(4)>',
+    "' onmouseover='hit(5)' onfocus='hit(5)' autofocus='",
+    "<svg/onload=hit(6)>",
+    '<iframe src="javascript:parent.hit(7)"></iframe>',
+    '<a href="javascript:hit(8)" id=x>x</a>',
+    "[x](javascript:hit(9)) ![x](http://evil.example/9.png)",
+    "javascript:hit(10)",
+    "{{7*7}}{{ hit(11) }}<%= 7*7 %>#{7*7}",
+    "`${hit(12)}`",
+    "$(touch hit13) `touch hit13`",
+    "');hit(14);//",
+    '"-hit(15)-"',
+    "<!--<script>hit(16)//",
+    "--><script>hit(17)</script>",
+    "]]><script>hit(18)</script>",
+    "</style><script>hit(19)</script>",
+    "</title></textarea></noscript></template><script>hit(20)</script>",
+    "<math><mtext></mtext><mglyph><style><img src=x onerror=hit(21)>",
+    "<base href=//evil.example/><link rel=stylesheet href=//evil.example/22.css>",
+    "<meta http-equiv=refresh content='0;url=//evil.example/23'>",
+    "\x1b[2J\x1b]8;;http://evil.example/24\x07x\x1b]8;;\x07",
+    "\u202egnp.exe\u2066 \u2028hit(25)\u2029",
+    "a\x00<script>hit(26)</script>",
+    "{1/0} {0.__class__} %s %n",
+    "\\u003cscript\\u003ehit(28)\\u003c/script\\u003e",
+    "data:text/html,<script>parent.hit(29)</script>",
+    "$\\href{javascript:hit(30)}{x}$",
+]
+
+
+# ---- nothing of a table runs
+
+
+@contextmanager
+def watched_page(browser: Any, path: Path) -> Iterator[tuple[Any, list[str]]]:
+    """A page from a file, and all that it did which a page of texts does not do."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    done: list[str] = []
+    page.add_init_script("window.hits = []; window.hit = number => { window.hits.push(number); return ''; };")
+
+    def allow(route: Any) -> None:
+        if route.request.url.startswith(("file:", "data:", "blob:")):
+            route.continue_()
+            return
+        done.append(f"asked for {route.request.url[:100]}")
+        route.abort()
+
+    def shown_dialog(dialog: Any) -> None:
+        done.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    page.route("**/*", allow)
+    page.on("dialog", shown_dialog)
+    page.on("pageerror", lambda error: done.append(f"error: {error}"))
+    page.on("console", lambda said: done.append(f"console: {said.text}") if said.type == "error" else None)
+    page.on("framenavigated", lambda frame: done.append(frame.url) if frame.url != path.as_uri() else None)
+    page.goto(path.as_uri())
+    yield page, done
+    context.close()
+
+
+def settle(page: Any) -> list[int]:
+    """Let what would run run; which canaries were called."""
+    page.mouse.move(200, 200)
+    page.mouse.move(500, 400, steps=5)
+    page.wait_for_timeout(150)
+    return page.evaluate("window.hits")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory) -> list[gl.Table]:
+    """A table for each payload, which is in every text that it has."""
+    parent = tmp_path_factory.mktemp("named")
+    return [
+        gl.open(
+            make_named(parent / str(number), Names(text.replace("\x00", "\x01"), folder="a <b onclick=hit(0)>'\"&"))
+        )
+        for number, text in enumerate(PAYLOADS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def mapped() -> gl.Table:
+    """One table whose files, partitions, columns and CRS have all the payloads as names, each with a box."""
+
+    class Nowhere:
+        storage = None
+
+        def history(self, *, newest: int | None = None) -> list[Any]:
+            return []
+
+    side = np.arange(len(PAYLOADS))
+    boxes = np.column_stack([side * 10 - 150, np.zeros(len(side)), side * 10 - 142, np.full(len(side), 40)])
+    snapshot = mapped_snapshot(boxes)
+    table = snapshot.files.table
+    for name in ("path", "partition.day"):
+        table = table.set_column(table.column_names.index(name), name, pa.array(PAYLOADS, pa.string()))
+    files = replace(snapshot.files, table=table)
+    hostile = PAYLOADS[2]
+    return gl.Table(
+        replace(snapshot, files=files, location=f"/tables/{hostile}", properties={hostile: hostile}), Nowhere()
+    )
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with headless_browser() as opened:
+        yield opened
+
+
+def cards_of(table: gl.Table) -> Iterator[Any]:
+    """Every card that the metadata alone gives."""
+    yield table
+    yield from (table.schema, table.protocol, table.files, table.history(), table.collations)
+    yield table.check(footers=False)
+    yield table.diff(0, 1)
+    name = table.schema.fields[0].name.replace("`", "``")
+    yield table.explain(f"`{name}` IS NOT NULL")
+    yield table.plan_rewrite()
+
+
+def test_cards_and_editors_are_texts_in_a_browser(browser, tables, tmp_path):
+    parts = []
+    for table in tables:
+        parts += [render(card) for card in cards_of(table)]
+        for editor in (table.edit_collations(), table.edit_rewrite()):
+            parts += [
+                str(one.value) for one in widgets_in(editor) if type(one).__name__ in ("HTML", "HTMLMath", "Label")
+            ]
+    path = tmp_path / "cards.html"
+    path.write_text("<!doctype html><meta charset=utf-8><body>" + "\n".join(parts), encoding="utf-8")
+    with watched_page(browser, path) as (page, done):
+        assert settle(page) == []
+        assert done == []
+        assert page.locator("script, img, iframe, a, svg, link, base, meta[http-equiv], object, form").count() == 0
+        found = page.evaluate("document.body.innerText")
+        assert PAYLOADS[2] in found
+        assert "\u202e" not in found
+
+
+def widgets_in(root: Any) -> Iterator[Any]:
+    yield root
+    for child in getattr(root, "children", ()):
+        yield from widgets_in(child)
+
+
+def test_the_map_and_its_hover_card_are_texts(browser, mapped, tmp_path):
+    path = mapped.map(color="bytes").to_html(tmp_path / "map.html")
+    with watched_page(browser, Path(path)) as (page, done):
+        wait_until(page, "window.geolakeMap !== undefined")
+        page.get_by_role("button", name="Table").first.click()
+        told = page.locator(".glm-rows").inner_text()
+        frame = page.locator(".glm-map").bounding_box()
+        shown = ""
+        for place in np.linspace(0.02, 0.98, 60):
+            page.mouse.move(frame["x"] + frame["width"] * place, frame["y"] + frame["height"] * 0.42)
+            page.wait_for_timeout(15)
+            if page.locator(".glm-card").is_visible():
+                shown += page.locator(".glm-card").inner_text()
+        assert PAYLOADS[2] in told + shown
+        assert sum(text in shown for text in PAYLOADS) > 5
+        assert settle(page) == []
+        assert done == []
+        assert page.locator(".glm img, .glm iframe, .glm a, .glm svg image").count() == 0
+
+
+def test_reports_are_texts(browser, mapped, tables, tmp_path):
+    pages = [mapped.report(tmp_path / "mapped.html")]
+    pages += [table.report(tmp_path / f"{number}.html") for number, table in enumerate(tables) if number in (1, 15, 18)]
+    for path in pages:
+        with watched_page(browser, Path(path)) as (page, done):
+            assert settle(page) == []
+            assert done == []
+            assert page.locator("iframe, a[href^=javascript], img[src=x]").count() == 0
+
+
+def test_folium_is_texts(browser, mapped, tmp_path):
+    path = tmp_path / "folium.html"
+    path.write_text(mapped.to_folium().get_root().render(), encoding="utf-8")
+    with watched_page(browser, path) as (page, done):
+        page.wait_for_selector(".leaflet-container canvas")
+        frame = page.locator(".leaflet-container").bounding_box()
+        told = ""
+        for place in np.linspace(0.05, 0.95, 40):
+            page.mouse.move(frame["x"] + frame["width"] * place, frame["y"] + frame["height"] * 0.45, steps=2)
+            page.wait_for_timeout(15)
+            if page.locator(".leaflet-tooltip").count():
+                told += page.locator(".leaflet-tooltip").first.inner_text()
+        assert sum(text in told for text in PAYLOADS) > 5
+        assert settle(page) == []
+        assert done == []
+        assert page.locator(".leaflet-tooltip img, .leaflet-tooltip script, iframe").count() == 0
+
+
+def converted(folder: Path, tables: list[str]) -> str:
+    """The page that nbconvert makes of a notebook that a kernel has run."""
+    lines = [f"display(gl.open({path!r}), gl.open({path!r}).check(footers=False))" for path in tables]
+    cells = ["%load_ext geolake_nb\nimport geolake_nb as gl", *lines, f"print(gl.open({tables[0]!r}))"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(book, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(folder)}}).execute()
+    return HTMLExporter().from_notebook_node(book)[0]
+
+
+def test_a_page_of_nbconvert_asks_for_what_it_asks_for_without_the_table(browser, tables, tmp_path):
+    plain = gl.open(make_named(tmp_path / "plain", Names("plain")))
+    asked = []
+    for name, shown in (("plain", [plain]), ("hostile", tables)):
+        path = tmp_path / f"{name}.html"
+        path.write_text(converted(tmp_path, [table.location for table in shown]), encoding="utf-8")
+        with watched_page(browser, path) as (page, done):
+            assert settle(page) == []
+            # The template of nbconvert asks for its own scripts, which are not let through.
+            asked.append({one for one in done if one.startswith("asked for")})
+            assert not [one for one in done if "evil.example" in one or one.startswith("dialog")]
+            assert page.locator(".jp-OutputArea-output img, .jp-OutputArea-output script").count() == 0
+    assert asked[0] == asked[1]
+
+
+# ---- no text of a table or of a line is evaluated
+
+HARMLESS = ["{1/0}", "'$(touch hit)'", "'`touch hit`'", "$(touch${IFS}hit)", "javascript:alert(1)", "'{t}'", "t.x()"]
+
+
+def test_a_word_is_neither_run_nor_expanded(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with notebook(capsys) as book:
+        book.shell.user_ns["t"] = gl.open(small_tables.make_delta(tmp_path / "table"))
+        for word in HARMLESS:
+            said = book.complaint(f"%geolake open {word}")
+            assert word.strip("'") in said
+            assert "there is nothing at this path" in said
+    assert not Path("hit").exists()
+
+
+def test_no_name_of_a_table_is_evaluated(capsys, tmp_path, monkeypatch, tables):
+    monkeypatch.chdir(tmp_path)
+    with notebook(capsys) as book:
+        for table in tables:
+            book.shell.user_ns["t"] = table
+            for line in (
+                "open t",
+                "schema t",
+                "files t",
+                "history t",
+                "check t --no-footers",
+                "collations t",
+                "diff t 0 1",
+            ):
+                ran = book.shell.run_cell(f"%geolake {line}", store_history=False)
+                problem = ran.error_in_exec or ran.error_before_exec
+                assert problem is None or isinstance(problem, GeolakeError | SystemExit), (line, problem)
+            out = "".join(capsys.readouterr())
+            assert all(one.isprintable() or one == "\n" for one in out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == []
+
+
+# ---- nothing outside is opened
+
+
+@pytest.fixture
+def secret(tmp_path) -> Path:
+    """A Parquet file beside the tables, which are not to open it."""
+    folder = tmp_path / "secret"
+    folder.mkdir()
+    pq.write_table(small_tables.data((1, 2)), folder / "canary.parquet")
+    return folder / "canary.parquet"
+
+
+def places(secret: Path, web: str) -> list[str]:
+    return [
+        str(secret),
+        secret.as_uri(),
+        f"file:{secret}",
+        f"../secret/{secret.name}",
+        f"x/../../secret/{secret.name}",
+        f"%2e%2e/secret/{secret.name}",
+        f"..%2Fsecret%2F{secret.name}",
+        f"{web}/{secret.name}",
+        f"s3://127.0.0.1/{secret.name}",
+        "/etc/passwd",
+        "a\u0000b",
+    ]
+
+
+def look(path: Path | str) -> list[GeolakeError]:
+    """Look at a table in every way; what goes wrong has to be an error of this package."""
+    problems: list[GeolakeError] = []
+    table = None
+
+    def attempt(work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except GeolakeError as problem:
+            problems.append(problem)
+            return None
+
+    table = attempt(lambda: gl.open(str(path)))
+    if table is None:
+        return problems
+    for work in (
+        table.check,
+        lambda: table.check(deep=True),
+        table.row_groups,
+        lambda: table.explain("ST_Intersects(geom, ST_MakeEnvelope(0, 0, 1, 1))", row_groups=True),
+        table.plan_repair,
+        lambda: table.plan_rewrite(cluster_by="geom").preview(),
+        lambda: table.geometries(table.files.table["path"][0].as_py()),
+        table.rasters,
+        lambda: gl.rasters.check(table),
+        lambda: table.map().show_row_groups(),
+    ):
+        attempt(work)
+    with suppress(GeolakeError):
+        table.browse_rasters()
+    return problems
+
+
+def delta_at(folder: Path, place: str) -> Path:
+    made = LogMaker(folder)
+    made.commit(0, protocol("geospatial"), metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)")))
+    made.commit(1, add(place, {"numRecords": 4}))
+    return folder
+
+
+def delta_with_vector(folder: Path, place: str) -> Path:
+    small_tables.make_delta(folder, bounds=False)
+    held = vector(1) | {"storageType": "p", "pathOrInlineDv": place}
+    size = (folder / "part-0.parquet").stat().st_size
+    LogMaker(folder).commit(2, add("part-0.parquet", {"numRecords": 4}, size=size, deletionVector=held))
+    return folder
+
+
+def delta_with_sidecar(folder: Path, place: str) -> Path:
+    made = LogMaker(folder)
+    told = metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    sidecar = {"sidecar": {"path": place, "sizeInBytes": 9, "modificationTime": 0}}
+    name = f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
+    first = protocol("geospatial", "v2Checkpoint")
+    made.checkpoint(1, first, told, sidecar, {"checkpointMetadata": {"version": 1}}, name=name)
+    return folder
+
+
+def iceberg_at(folder: Path, place: str, part: str) -> Path:
+    entry = FileEntry("a.parquet", rows=4, table=small_tables.data((1, 2)))
+    columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
+    if part == "data":
+        entry = replace(
+            entry, path=place if "/" in place and ("://" in place or place[0] == "/") else place, table=None
+        )
+    path = make_iceberg_table(folder, columns, [entry], version=3)
+    if part == "list":
+        held = json.loads(path.read_text())
+        held["snapshots"][0]["manifest-list"] = place
+        path.write_text(json.dumps(held))
+    return folder
+
+
+def rasters_at(folder: Path, place: str) -> Path:
+    here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
+    raster = Raster(3, 2, (Band(PixelType.PT_16BSI, out_db_band_no=0, out_db_url=place.replace("\0", "")),), None, here)
+    assert rasters_to_arrow([raster])
+    make_havasu_table(folder, [raster_entry("a", [raster], None)], encoding=None, rasters=True)
+    return folder
+
+
+LEADING: dict[str, Callable[[Path, str], Path]] = {
+    "a data file of Delta": delta_at,
+    "a deletion vector of Delta": delta_with_vector,
+    "a sidecar of Delta": delta_with_sidecar,
+    "a manifest list of Iceberg": lambda folder, place: iceberg_at(folder, place, "list"),
+    "a data file of Iceberg": lambda folder, place: iceberg_at(folder, place, "data"),
+    "a raster of Havasu": rasters_at,
+}
+
+
+@pytest.mark.parametrize("what", LEADING)
+def test_no_path_of_a_table_leads_out_of_it(tmp_path, secret, watch, what):
+    canary = watch(secret.parent)
+    assert secret.read_bytes()
+    assert canary.opened() == {secret.name}  # it would sing
+    with serving(secret.parent) as web:
+        for number, place in enumerate(places(secret, web.url)):
+            problems = look(LEADING[what](tmp_path / f"t{number}", place))
+            assert what in ("a deletion vector of Delta", "a raster of Havasu") or problems, place
+        assert web.asked == []
+    assert canary.opened() == set()
+
+
+# ---- no bomb goes off
+
+
+def test_no_bomb_takes_the_memory_the_time_or_the_process(tmp_path):
+    folders = {}
+    for number, (name, make) in enumerate(BOMBS.items()):
+        make(tmp_path / f"b{number}")
+        folders[str(tmp_path / f"b{number}")] = name
+    room, seconds = 2**30, 60
+    command = [sys.executable, "-W", "ignore", "-c", LOOK, json.dumps(list(folders)), str(room), str(seconds)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=900, check=True)
+    told = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(told) == len(BOMBS)
+    for one in told:
+        name = folders[one["path"]]
+        assert one["ended"] == 0, name
+        assert one["untyped"] == [], name
+        assert one["errors"], name
+        assert all(hasattr(errors, problem.partition(":")[0]) for problem in one["errors"]), name
+        assert one["seconds"] < seconds / 2, name

@@ -1,0 +1,513 @@
+"""No secret in any output: keys, tokens, passwords and signatures are looked for in all that prints, shows or stores.
+
+They are made up, and are given in every way in which a user gives them: options of a store, properties of a catalog,
+signed URLs, the environment. The servers are real ones, and one that says back whatever it is sent.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import html
+import json
+import logging
+import traceback
+import zlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
+
+import nbformat
+import obstore
+import pyarrow.parquet as pq
+import pytest
+import requests
+from nbclient import NotebookClient
+from obstore.store import S3Store
+
+import geolake_nb as gl
+from geolake_nb.cli import main
+from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.out_db import OutDbRoots
+from geolake_nb.formats.storage import Storage
+from geolake_nb.spark import delta_commit, havasu_commit
+from geolake_nb.spark.applying import Place
+from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
+from tests.heavy.folder_store import FolderStore
+from tests.http_proxy import running
+from tests.jupyter.shell import notebook
+from tests.promises.canaries import CANARIES, leaks
+from tests.promises.echo_server import echo_server
+from tests.small_tables import PLACES, data, make_delta, make_iceberg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.promises.echo_server import EchoServer
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("promises")]
+
+KEYS = {
+    "aws_access_key_id": CANARIES["accessKeyId"],
+    "aws_secret_access_key": CANARIES["secretKey"],
+    "aws_session_token": CANARIES["sessionToken"],
+}
+SIGNED = (
+    f"X-Amz-Credential={quote(CANARIES['accessKeyId'], safe='')}"
+    f"&X-Amz-Security-Token={quote(CANARIES['securityToken'], safe='')}"
+    f"&X-Amz-Signature={quote(CANARIES['signature'], safe='')}"
+)
+SAS = f"sv=2024-01-01&sr=c&sig={quote(CANARIES['sasToken'], safe='')}"
+CATALOG = {
+    "token": CANARIES["bearerToken"],
+    "credential": f"me:{CANARIES['clientSecret']}",
+    "header.X-Secret": CANARIES["headerSecret"],
+    "s3.access-key-id": CANARIES["accessKeyId"],
+    "s3.secret-access-key": CANARIES["secretKey"],
+    "s3.session-token": CANARIES["sessionToken"],
+    "adls.account-key": CANARIES["accountKey"],
+}
+WHERE = "ST_Intersects(geom, 'POINT(10 50)')"
+
+
+@pytest.fixture(autouse=True)
+def secrets_all_around(monkeypatch, tmp_path, caplog) -> Iterator[None]:
+    """The environment has secrets too, and no logger prints any."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MY_PASSWORD", CANARIES["environment"])
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name.upper(), value)
+    caplog.set_level(logging.DEBUG)
+    yield
+    # Libraries that write down each call to the JVM and each address, if asked to, are told by their own loggers.
+    told = [one.getMessage() for one in caplog.records if not one.name.startswith(("py4j", "urllib3"))]
+    assert leaks("\n".join(told)) == []
+
+
+@pytest.fixture
+def options(s3) -> dict[str, str]:
+    return {**s3.options, **KEYS}
+
+
+def password_in(url: str) -> str:
+    """A URL with a user and a password."""
+    return url.replace("://", f"://me:{quote_plus(CANARIES['uriPassword'])}@", 1)
+
+
+def catalog(monkeypatch, name: str, properties: dict[str, str]) -> None:
+    """Configure a catalog as PyIceberg's users do in the environment."""
+    for key, value in properties.items():
+        word = key.upper().replace("-", "_").replace(".", "__")
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__{name.upper()}__{word}", value)
+
+
+# ---- What a table shows
+
+
+def shown(value: Any) -> Iterator[Any]:
+    """A value in every way in which it shows itself."""
+    yield repr(value)
+    yield str(value)
+    for way in ("_repr_html_", "_repr_mimebundle_", "to_dict", "to_pylist", "get_state"):
+        if callable(getattr(value, way, None)):
+            yield getattr(value, way)()
+
+
+def told(error: BaseException) -> Iterator[Any]:
+    """An error in every way in which it is told, with those that it came from."""
+    yield repr(error)
+    yield str(error)
+    yield error.args
+    yield vars(error)
+    yield "".join(traceback.format_exception(error))
+
+
+def asked(table: gl.Table) -> dict[str, Callable[[], Any]]:
+    """What a table is asked for."""
+    return {
+        "table": lambda: table,
+        "location": lambda: table.location,
+        "files": lambda: table.files,
+        "file table": lambda: table.files.table,
+        "schema": lambda: table.schema,
+        "protocol": lambda: table.protocol,
+        "properties": lambda: table.properties,
+        "snapshot": lambda: table.snapshot,
+        "source": lambda: table._source,
+        "storage": lambda: table._source.storage,
+        "history": table.history,
+        "row groups": table.row_groups,
+        "findings": table.check,
+        "explanation": lambda: table.explain(WHERE, row_groups=True),
+        "plan": table.plan_repair,
+        "thorough plan": lambda: table.plan_repair(verify=True),
+        "rewrite": lambda: table.plan_rewrite(cluster_by="geom"),
+        "undo": table.plan_undo,
+        "dialog": table.edit_rewrite,
+        "map": lambda: table.map(where=WHERE),
+        "folium": lambda: table.to_folium().get_root().render(),
+        "geojson": table.to_geojson,
+    }
+
+
+def outputs(table: gl.Table, folder: Path) -> Iterator[tuple[str, Any]]:
+    """All that an open table prints and shows and writes to share."""
+    for name, ask in asked(table).items():
+        try:
+            value = ask()
+        except GeolakeError as error:  # a web server is not written to, and says so
+            yield from ((name, one) for one in told(error))
+            continue
+        yield from ((name, one) for one in shown(value))
+        for widget in _widgets(value):
+            yield "widget", widget.get_state()
+    for name in ("a.html", "a.geojson", "a.parquet"):
+        table.export(folder / name)
+    table.report(folder / "report.html", where=WHERE, footers=True)
+    for path in folder.iterdir():
+        yield path.name, path.read_bytes()
+    boxes = pq.read_table(folder / "a.parquet")
+    yield "a.parquet", [boxes.to_pylist(), str(boxes.schema.metadata)]
+
+
+def _widgets(*values: Any) -> list[Any]:
+    """The widgets among these, and all that they hold."""
+    from ipywidgets import Widget
+
+    found = [value for value in values if isinstance(value, Widget)]
+    for value in found:
+        for held in vars(value).get("_trait_values", {}).values():
+            inner = held if isinstance(held, list | tuple) else [held]
+            found += [one for one in inner if isinstance(one, Widget) and one not in found]
+    return found
+
+
+def check_outputs(table: gl.Table, folder: Path) -> None:
+    folder.mkdir()
+    names = set()
+    for name, output in outputs(table, folder):
+        names.add(name)
+        assert leaks(output) == [], name
+    assert {*asked(table), "widget", "a.parquet", "report.html"} <= names
+
+
+def test_of_a_table_in_a_bucket(s3, options, tmp_path):
+    url = s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", f"secrets/{tmp_path.name}")
+    check_outputs(gl.open(url, storage_options=options), tmp_path / "out")
+
+
+def test_of_a_file_at_a_signed_url(tmp_path):
+    make_delta(tmp_path / "t")
+    with running(FolderStore(tmp_path)) as server:
+        table = gl.open(password_in(f"{server.url}/t/part-0.parquet?{SIGNED}&{SAS}"))
+        assert len(table.files) == 1
+        check_outputs(table, tmp_path / "out")
+
+
+def test_of_a_table_in_a_rest_catalog(rest_server, tmp_path, monkeypatch):
+    uri, _ = rest_server
+    name = registered(uri, make_iceberg(tmp_path / "t"), tmp_path)
+    catalog(monkeypatch, "rest", {**CATALOG, "uri": password_in(uri)})
+    check_outputs(gl.open(f"rest.secrets.{name}"), tmp_path / "out")
+
+
+def registered(uri: str, table: Path, folder: Path) -> str:
+    """The name of a table that is put into a REST catalog."""
+    name = folder.name.replace("-", "_")
+    requests.post(f"{uri}/v1/namespaces", json={"namespace": ["secrets"], "properties": {}}, timeout=30)
+    place = {"name": name, "metadata-location": str(table / "metadata" / "v1.metadata.json")}
+    requests.post(f"{uri}/v1/namespaces/secrets/register", json=place, timeout=30).raise_for_status()
+    return name
+
+
+# ---- What errors tell
+
+
+def check_error(act: Callable[[], Any]) -> GeolakeError:
+    with pytest.raises(GeolakeError) as raised:
+        act()
+    for one in told(raised.value):
+        assert leaks(one) == [], str(raised.value)
+    return raised.value
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[EchoServer]:
+    """Refuses all, and says back what it was sent."""
+    with echo_server(403) as server:
+        yield server
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 412])
+@pytest.mark.parametrize("place", ["s3://lake/t", "az://lake/t", "abfss://lake@me.dfs.core.windows.net/t"])
+def test_of_a_store_that_refuses(echo, place, status):
+    echo.status = status
+    options = {
+        "s3": {**KEYS, "aws_endpoint": echo.url, "aws_region": "us-east-1"},
+        "az": {"azure_storage_account_name": "me", "azure_storage_sas_token": SAS, "azure_storage_endpoint": echo.url},
+        "abfss": {
+            "azure_storage_account_key": base64.b64encode(CANARIES["accountKey"].encode()).decode(),
+            "azure_storage_endpoint": echo.url,
+        },
+    }[place.partition(":")[0]]
+    held = {**options, "allow_http": "true"}
+    check_error(lambda: gl.open(place, storage_options=held).check())
+    check_error(lambda: Storage.at(place, options=held).put_if_absent("a", b"abc"))
+    check_error(lambda: Storage.at(place, options=held).read("a"))
+
+
+def test_of_a_bucket_that_is_not_there(options):
+    check_error(lambda: gl.open("s3://no-such-bucket/t", storage_options=options))
+    check_error(lambda: Storage.at("s3://no-such-bucket/t", options=options).put_if_absent("a", b""))
+
+
+def test_of_a_store_that_is_not_there(options, monkeypatch):
+    held = {**options, "aws_endpoint": password_in("http://127.0.0.1:1")}
+    check_error(lambda: Storage.at("s3://lake/t", options=held).put_if_absent("a", b""))
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:{quote(CANARIES['proxyPassword'], safe='')}@127.0.0.1:1")
+    held = {**options, "aws_endpoint": "http://localhost.localdomain:1"}
+    check_error(lambda: Storage.at("s3://lake/t", options=held).put_if_absent("a", b""))
+
+
+OPTIONS = {
+    "an unknown name": {"aws_secret_acess_key": CANARIES["secretKey"]},
+    "no Boolean": {**KEYS, "allow_http": CANARIES["secretKey"]},
+    "no duration": {**KEYS, "timeout": CANARIES["secretKey"]},
+    "no URL": {**KEYS, "aws_endpoint": f"ht tp://{CANARIES['uriPassword']}@host"},
+    "no proxy": {**KEYS, "proxy_url": f"ht tp://me:{CANARIES['proxyPassword']}@host"},
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_of_options_that_do_not_fit(name):
+    check_error(lambda: Storage.at("s3://lake/t", options=OPTIONS[name]).put_if_absent("a", b""))
+
+
+def test_of_keys_that_do_not_fit():
+    key = {"azure_storage_account_name": "me", "azure_storage_account_key": f"%{CANARIES['accountKey']}"}
+    check_error(lambda: Storage.at("az://lake/t", options=key).read("a"))
+    account = {"google_service_account_key": json.dumps({"private_key": CANARIES["accountKey"], "client_email": "a"})}
+    check_error(lambda: Storage.at("gs://lake/t", options=account).read("a"))
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+@pytest.mark.parametrize("path", ["a.parquet", "t", "t/*.parquet", "metadata/v1.metadata.json", "a%20b.parquet"])
+def test_of_a_signed_url_that_is_refused(echo, path, status):
+    echo.status = status
+    check_error(lambda: gl.open(password_in(f"{echo.url}/{path}?{SIGNED}")))
+
+
+def test_of_urls_that_cannot_be_read(s3):
+    for url in (
+        f"http://me:{CANARIES['uriPassword']}@host:port/a.parquet?{SIGNED}",
+        f"http://me:{quote_plus(CANARIES['uriPassword'])}@host:port/a.parquet?{SIGNED}",
+        f"ftp://me:{quote_plus(CANARIES['uriPassword'])}@host/a.parquet?{SIGNED}",
+        f"http://[::1/a.parquet?{SIGNED}",
+        f"file://{quote_plus(CANARIES['uriPassword'])}@host/a?{SIGNED}",
+        f"{s3.url}/lake/none/a.parquet?{SIGNED}",
+        f"{s3.url}/lake/none/[a].parquet?{SAS}",
+        f"{s3.url}?{SIGNED}",
+    ):
+        check_error(lambda url=url: gl.open(url))
+
+
+def test_of_rasters_at_signed_urls(echo):
+    for echo.status in (302, 403, 404):
+        roots = OutDbRoots.of([password_in(f"{echo.url}/cogs?{SAS}")])
+        for url in (f"{echo.url}/cogs/a.tif?{SIGNED}", f"{echo.url}/elsewhere/a.tif?{SIGNED}"):
+            with pytest.raises(GeolakeError) as raised, roots.open(url):
+                pass
+            assert [leaks(one) for one in told(raised.value)] == [[]] * 5
+        assert leaks(repr(roots)) == []
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
+def test_of_a_rest_catalog_that_refuses(echo, monkeypatch, status):
+    echo.status = status
+    for name in ("token", "credential", "header.X-Secret"):
+        catalog(monkeypatch, name[:6], {name: CATALOG[name], "uri": password_in(echo.url)})
+        check_error(lambda name=name: gl.open(f"{name[:6]}.a.b"))
+
+
+def test_of_catalogs_that_are_not_there(monkeypatch, tmp_path):
+    for name, uri in {
+        "rest": "http://127.0.0.1:1",
+        "odd": "http://127.0.0.1:port",
+        "sql": "postgresql://127.0.0.1:1/db",
+        "lite": f"sqlite:////{tmp_path}/none.db",
+        "hive": "thrift://127.0.0.1:1",
+        "what": "nodialect+driver://127.0.0.1:1/db",
+    }.items():
+        secret = f"{password_in(uri)}?password={quote_plus(CANARIES['sqlPassword'])}"
+        catalog(monkeypatch, name, {**CATALOG, "uri": secret, "type": {"what": "sql"}.get(name, "")})
+        check_error(lambda name=name: gl.open(f"{name}.a.b"))
+
+
+def test_of_a_configuration_that_cannot_be_read(tmp_path):
+    (tmp_path / ".pyiceberg.yaml").write_text(f"catalog:\n  broken:\n token: [{CANARIES['bearerToken']}\n")
+    check_error(lambda: gl.open("broken.b.c"))
+
+
+# ---- What commands and cells print
+
+
+def words(options: dict[str, str]) -> list[str]:
+    return [word for name, value in options.items() for word in ("--storage-option", f"{name}={value}")]
+
+
+def test_of_commands(s3, options, tmp_path, capsys):
+    url = s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", f"secrets/{tmp_path.name}")
+    commands = {
+        "open": [], "schema": [], "files": [], "row-groups": [], "explain": ["--where", WHERE], "check": [],
+        "report": ["-o", str(tmp_path / "report.html")], "repair": [], "rewrite": ["--cluster", "geom"],
+        "history": [], "diff": ["0", "1"], "collations": [], "undo": [],
+    }  # fmt: skip
+    applied = {"repair": ["--apply"], "undo": ["--apply"], "history": []}
+    for command, more in [*commands.items(), *applied.items()]:
+        for form in ([], ["--json"]):
+            code = main([command, url, *more, *form, *words(options)])
+            out, err = capsys.readouterr()
+            assert code in (0, 1, 2) or command in ("undo", "report"), err
+            assert leaks(out + err) == [], command
+    assert main(["open", "s3://no-such-bucket/t", *words(options)]) == 3
+    assert leaks("".join(capsys.readouterr())) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--storage-options", f"aws_secret_access_key={CANARIES['secretKey']}"],
+        ["--storage-option", CANARIES["secretKey"]],
+        ["--token", f"token={CANARIES['bearerToken']}"],
+        [f"https://me:{quote_plus(CANARIES['uriPassword'])}@host/t?{SIGNED}"],
+        [f"--storage-opt=azure_storage_sas_token={SAS}", "--no-such-option"],
+    ],
+    ids=["misspelled", "no value", "unknown", "one word too many", "both"],
+)
+def test_of_words_that_a_command_does_not_know(capsys, tmp_path, wrong):
+    with contextlib.suppress(SystemExit):
+        main(["open", str(tmp_path), *wrong])
+    assert leaks("".join(capsys.readouterr())) == []
+    with notebook(capsys) as cells:
+        cells.shell.user_ns["t"] = str(tmp_path)
+        line = " ".join(f'"{word}"' for word in ["open", str(tmp_path), *wrong])
+        ran = cells.run(f"%geolake {line}", fails=True)
+        assert leaks(ran.out) == []
+
+
+def test_of_an_executed_notebook(s3, options, tmp_path, monkeypatch):
+    """What a notebook keeps when it is saved: texts, cards, errors, and the state of widgets."""
+    url = s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", f"secrets/{tmp_path.name}")
+    monkeypatch.setenv("GEOLAKE_OPTIONS", json.dumps(options))
+    # The secrets come from the environment: a cell in which one is written has it in its source.
+    cells = [
+        "import json, os\nimport geolake_nb as gl\n%load_ext geolake_nb\n"
+        f"t = gl.open({url!r}, storage_options=json.loads(os.environ['GEOLAKE_OPTIONS']))\nt",
+        "t.plan_repair()",
+        "%geolake map t",
+        f'%geolake explain t --where "{WHERE}"',
+        "%geolake check t",
+        "%geolake history t",
+        "t._source, t._source.storage, vars(t)",
+        "r = %geolake repair t --apply\nr",
+        "%geolake open s3://no-such-bucket/t",
+        "%geolake --debug open s3://no-such-bucket/t",
+        "gl.open('s3://no-such-bucket/t', storage_options=json.loads(os.environ['GEOLAKE_OPTIONS']))",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])
+    NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True, store_widget_state=True).execute()
+    saved = nbformat.writes(book)
+    assert leaks(saved) == []
+    assert "application/vnd.jupyter.widget-state+json" in book.metadata["widgets"]
+    kinds = [[one.output_type for one in cell.outputs] for cell in book.cells]
+    assert all(kinds), kinds
+    assert sum("error" in one for one in kinds) == 3
+
+
+# ---- What is stored
+
+
+def check_stored(contents: dict[str, bytes]) -> None:
+    assert contents
+    for name, content in contents.items():
+        assert leaks(content) == [], name
+
+
+def check_shown(*values: Any) -> None:
+    for value in values:
+        for one in shown(value):
+            assert leaks(one) == [], repr(value)[:100]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_of_changes_in_a_bucket(s3, options, tmp_path, spark):
+    prefix = f"secrets/{tmp_path.name}"
+    url = s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", prefix)
+    table = gl.open(url, storage_options=options)
+    repair = table.plan_repair()
+    repaired = repair.apply()
+    check_shown(repair, repaired, repaired.undo(), table.newest().history())
+    assert leaks(repair.change.actions) == []
+    check_stored(s3.objects("lake", prefix))
+
+    # Jobs that fail tell of it, one from its workers on and one from the JVM, which knows nothing of the store.
+    thorough, rewrite = table.newest().plan_repair(verify=True), table.newest().plan_rewrite(cluster_by="geom")
+    obstore.delete(S3Store("lake", config=direct(s3), client_options={"allow_http": True}), f"{prefix}/part-0.parquet")
+    check_error(lambda: thorough.apply(spark=spark))
+    check_error(lambda: rewrite.apply(spark=spark))
+
+
+def direct(s3) -> dict[str, str]:
+    return {"endpoint": s3.url, "access_key_id": "a", "secret_access_key": "b", "region": "us-east-1"}
+
+
+@pytest.mark.parametrize("form", ["delta", "havasu"])
+def test_of_a_table_made_from_a_signed_url(tmp_path, form):
+    """The history of the new table says where its rows came from; the rows themselves are left out here."""
+    make_delta(tmp_path / "t")
+    with running(FolderStore(tmp_path)) as server:
+        table = gl.open(password_in(f"{server.url}/t/part-0.parquet?{SIGNED}&{SAS}"))
+        plan = table.plan_convert(tmp_path / "new", columns={"geom": gl.geometry()}, format=form)
+    commit = {"delta": delta_commit, "havasu": havasu_commit}[form].commit_change
+    commit(replace(plan.change, job=None), Place(Storage.at(str(tmp_path / "new")), plan.transaction))
+    check_shown(plan, gl.open(tmp_path / "new").history())
+    stored = files_in(tmp_path / "new")
+    assert any(b"part-0.parquet" in content for name, content in stored.items() if name.endswith(".json"))
+    check_stored(stored)
+
+
+def test_of_a_change_through_a_catalog(rest_server, tmp_path, monkeypatch, spark):
+    uri, _ = rest_server
+    entries = [FileEntry(f"{n}.parquet", rows=4, nulls={1: 0, 2: 0}, table=data(at)) for n, at in enumerate(PLACES)]
+    columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
+    make_iceberg_table(tmp_path / "t", columns, entries, version=3)
+    name = registered(uri, tmp_path / "t", tmp_path)
+    with echo_server(target=uri) as server:
+        # With a credential Iceberg asks for a token of its own.
+        held = {key: value for key, value in CATALOG.items() if key != "credential"}
+        catalog(monkeypatch, "rest", {**held, "uri": server.url})
+        table = gl.open(f"rest.secrets.{name}")
+        plan = table.plan_repair()
+        for server.status in (400, 401, 403):
+            error = check_error(lambda: plan.apply(spark=spark))
+            # What the server said has come through, but for the secrets in it.
+            assert "Authorization: ***" in str(error.__cause__)
+        server.status = None
+        check_shown(plan, plan.apply(spark=spark), table.history())
+    check_stored(files_in(tmp_path / "t"))
+
+
+def test_that_the_search_finds_a_secret_in_any_writing():
+    for name, canary in CANARIES.items():
+        packed = base64.b64encode(zlib.compress(canary.encode())).decode()
+        for output in (
+            canary, f"the first line is {canary[:20]}", quote(canary), quote_plus(canary), html.escape(canary),
+            base64.b64encode(f"me:{canary}".encode()), base64.urlsafe_b64encode(f"x{canary}y".encode()).decode(),
+            {"state": [{"buffer": memoryview(canary.encode())}]}, json.dumps({"base64": packed, "deflate": True}),
+            canary.encode().hex(),
+        ):  # fmt: skip
+            assert leaks(output) == [name]

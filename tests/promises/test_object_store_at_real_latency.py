@@ -1,0 +1,89 @@
+"""Object stores at real latency: opening asks few times in a row, and footers are asked for many at a time.
+
+An S3 endpoint stands behind a proxy that adds 50 ms to each answer. What is asserted is counted there; the seconds of
+100,000 files and 10,000 footers are told by `python -m tests.heavy.store_latency`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import geolake_nb as gl
+from tests.heavy.bench_open_delta import make_checkpoint, make_json
+from tests.http_proxy import longest_chain, most_in_flight, proxy_to
+from tests.promises.stored_tables import in_parts, many_files, many_manifests, with_sidecars
+from tests.small_tables import make_delta, make_havasu, make_parquet
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.formats.s3_endpoint import S3Endpoint
+    from tests.http_proxy import Exchange
+
+pytestmark = pytest.mark.xdist_group("promises")
+
+DELAY = 0.05
+FILES = 2000
+FOOTERS = 300
+LONGEST_CHAIN = 20
+FEWEST_IN_FLIGHT = 64
+
+TABLES = {
+    "delta, small": make_delta,
+    "delta, one checkpoint": lambda folder: make_checkpoint(folder, "geo", FILES),
+    "delta, 30 parts": lambda folder: in_parts(folder, FILES, 30),
+    "delta, 30 sidecar files": lambda folder: with_sidecars(folder, FILES, 30),
+    "delta, commits": lambda folder: make_json(folder, "geo", FILES),
+    "iceberg, 30 manifests": lambda folder: many_manifests(folder, FILES, 30),
+    "havasu": make_havasu,
+    "parquet": make_parquet,
+}
+
+
+class SlowStore:
+    """The endpoint, seen through the proxy."""
+
+    def __init__(self, s3: S3Endpoint, url: str, seen: list[Exchange]) -> None:
+        self.upload = s3.upload  # past the proxy
+        self._options = s3.options | {"aws_endpoint": url}
+        self.seen = seen
+
+    def open(self, url: str) -> gl.Table:
+        """Open a table through the proxy, which remembers only this."""
+        self.seen.clear()
+        return gl.open(url, storage_options=self._options)
+
+
+@pytest.fixture(scope="module")
+def store(s3) -> Iterator[SlowStore]:
+    with proxy_to(s3.url, delay=DELAY) as proxy:
+        yield SlowStore(s3, proxy.url, proxy.seen)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_opening_asks_few_times_in_a_row(store, tmp_path, name):
+    TABLES[name](tmp_path / "t")
+    table = store.open(store.upload(tmp_path / "t", "lake", f"latency/{tmp_path.name}"))
+    assert len(table.files) == len(gl.open(str(tmp_path / "t")).files)
+    assert all(one.ended - one.began >= DELAY for one in store.seen)
+    assert longest_chain(store.seen) <= LONGEST_CHAIN
+    if "30" in name:
+        assert len(store.seen) > 30
+        assert most_in_flight(store.seen) >= 8  # parts of one thing are not waited for one by one
+    # What needs no more than the metadata asks for nothing.
+    store.seen.clear()
+    table.explain("ST_Intersects(geom, ST_MakeEnvelope(5, 45, 11, 60))")
+    str(table)
+    assert store.seen == []
+
+
+def test_many_footers_are_asked_for_at_a_time(store, tmp_path):
+    table = store.open(store.upload(many_files(tmp_path / "t", FOOTERS), "lake", f"latency/{tmp_path.name}"))
+    for act in (table.row_groups, table.plan_repair):
+        store.seen.clear()
+        act()
+        footers = [one for one in store.seen if one.path.endswith(".parquet")]
+        assert len(footers) == FOOTERS  # one request for each
+        assert most_in_flight(footers) >= FEWEST_IN_FLIGHT

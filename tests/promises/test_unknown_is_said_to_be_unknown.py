@@ -1,0 +1,213 @@
+"""Unknown is said to be unknown: a commit whose answer is lost is neither failed nor tried again, and a look tells.
+
+The stores and the catalog are real servers on loopback; a proxy before them lets the commit through and hangs up
+instead of passing the answer back, or hangs up before the server has seen it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import requests
+
+import geolake_nb as gl
+from geolake_nb.api.opening import Source
+from geolake_nb.api.plan import Plan
+from geolake_nb.errors import OutcomeUnknownError, StorageError
+from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.storage import Storage
+from geolake_nb.spark.applying import Place
+from geolake_nb.spark.havasu_commit import commit_change
+from tests.formats.havasu_rows import EWKB, planned_append, planned_table, points
+from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
+from tests.http_proxy import Fate, proxy_to
+from tests.promises.dropping_proxy import dropping_proxy
+from tests.small_tables import PLACES, data, make_delta
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.promises.dropping_proxy import DroppingProxy
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("promises")]
+
+LOST = [Fate.ANSWER_LOST, Fate.REQUEST_LOST]
+
+
+@dataclass
+class Changed:
+    """A table behind the proxy, and a plan for it."""
+
+    plan: Plan
+    proxy: DroppingProxy
+    open: Callable[[], gl.Table]
+    stored: Callable[[], set[str]]
+    """All files below the table, seen past the proxy."""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def apply(self) -> gl.api.plan.Report:
+        return self.plan.apply(**self.options)
+
+    def landed(self) -> int:
+        """How many versions the history has that are of our transaction."""
+        found = Counter(
+            one.details.get("txnId") or one.details.get("summary", {}).get("geolake.transaction")
+            for one in self.open().history()
+        )
+        return found[self.plan.transaction]
+
+
+@pytest.fixture(scope="module")
+def s3_proxy(s3) -> Iterator[DroppingProxy]:
+    with dropping_proxy(s3.url) as proxy:
+        yield proxy
+
+
+def in_bucket(s3, proxy: DroppingProxy, prefix: str) -> dict[str, Any]:
+    url, options = f"s3://lake/{prefix}", s3.options | {"aws_endpoint": proxy.url}
+    return {
+        "proxy": proxy,
+        "open": lambda: gl.open(url, storage_options=options),
+        "stored": lambda: set(s3.objects("lake", prefix)),
+    }
+
+
+@pytest.fixture
+def delta(s3, s3_proxy, tmp_path) -> Changed:
+    """A repair of a Delta table in a bucket, by Parquet footers and without a session."""
+    s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", f"unknown/{tmp_path.name}")
+    held = in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}")
+    return Changed(held["open"]().plan_repair(), **held)
+
+
+@pytest.fixture
+def havasu(s3, s3_proxy, tmp_path) -> Changed:
+    """Rows for a Havasu table in a bucket: the files are written, and only the commit is left to do."""
+    url = f"s3://lake/unknown/{tmp_path.name}"
+    storage = Storage.at(url, options=s3.options | {"aws_endpoint": s3_proxy.url})
+    commit_change(planned_table(storage, points(3), columns=EWKB), Place(storage, "first"))
+    change = planned_append(storage, points(2, first=10))
+    plan = Plan(change, Source(TableFormat.ICEBERG, storage, url))
+    return Changed(plan, **in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}"))
+
+
+@pytest.fixture
+def iceberg(rest_server, spark, tmp_path, monkeypatch) -> Iterator[Changed]:
+    """A repair of an Iceberg table in a REST catalog."""
+    entries = [FileEntry(f"{n}.parquet", rows=4, nulls={1: 0, 2: 0}, table=data(at)) for n, at in enumerate(PLACES)]
+    columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
+    path = make_iceberg_table(tmp_path, columns, entries, version=3)
+    uri, _ = rest_server
+    name = tmp_path.name.replace("-", "_")
+    requests.post(f"{uri}/v1/namespaces", json={"namespace": ["unknown"], "properties": {}}, timeout=30)
+    place = {"name": name, "metadata-location": str(path)}
+    requests.post(f"{uri}/v1/namespaces/unknown/register", json=place, timeout=30).raise_for_status()
+    with dropping_proxy(uri) as proxy:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PYICEBERG_CATALOG__REST__URI", proxy.url)
+
+        def opened() -> gl.Table:
+            return gl.open(f"rest.unknown.{name}")
+
+        def stored() -> set[str]:
+            return {str(one) for one in tmp_path.rglob("*") if one.is_file()}
+
+        yield Changed(opened().plan_repair(), proxy, opened, stored, {"spark": spark})
+
+
+@pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
+@pytest.mark.parametrize("kind", ["delta", "havasu", "iceberg"])
+def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
+    table: Changed = request.getfixturevalue(kind)
+    asked, removed, before = len(table.proxy.commits), len(table.proxy.removals), table.stored()
+
+    with table.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match="may be in the table or not") as raised:
+        table.apply()
+    # It names what a look is to find, and neither we nor the library below us asked again.
+    assert table.plan.transaction in str(raised.value)
+    assert len(table.proxy.commits) == asked + 1
+
+    # Whatever the commit would refer to is still there.
+    left = table.stored()
+    assert len(table.proxy.removals) == removed
+    assert before <= left
+    if kind != "delta" or fate is Fate.ANSWER_LOST:
+        assert before < left
+
+    assert table.landed() == (1 if fate is Fate.ANSWER_LOST else 0)
+    report = table.apply()
+    assert len(table.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+    assert table.landed() == 1
+    assert table.apply().version == report.version == table.open().version
+    assert table.landed() == 1
+    assert left <= table.stored()
+    if kind == "havasu":
+        assert table.open().files.table["rows"].to_pylist() == [3, 2]
+    else:
+        assert table.open().files.boxes("geom").known.all()
+        assert table.open().plan_repair().is_empty
+
+
+@pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
+@pytest.mark.parametrize("kind", ["havasu", "iceberg"])
+def test_a_lost_way_back_is_unknown_until_a_look_tells(request, kind, fate):
+    """It makes no new snapshot that could hold our transaction."""
+    table: Changed = request.getfixturevalue(kind)
+    before = table.open().version
+    after = table.apply().version
+    table.plan = table.open().plan_undo()
+    asked = len(table.proxy.commits)
+    with table.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match=f"{before} is the current snapshot"):
+        table.apply()
+    assert table.open().version == (before if fate is Fate.ANSWER_LOST else after)
+    assert table.apply().version == before
+    assert table.apply().version == before == table.open().version
+    assert len(table.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+
+
+@pytest.mark.parametrize("kind", ["delta", "havasu"])
+def test_a_store_that_is_too_busy_is_asked_again(request, kind):
+    table: Changed = request.getfixturevalue(kind)
+    asked = len(table.proxy.commits)
+    with table.proxy.losing(Fate.REFUSED, count=2):
+        report = table.apply()
+    assert len(table.proxy.commits) == asked + 3
+    assert report.rebased_over == ()
+    assert (table.landed(), table.open().version) == (1, report.version)
+
+
+@pytest.mark.parametrize("kind", ["delta", "havasu"])
+def test_meeting_our_own_commit_is_no_lost_race(request, kind):
+    """A store that has written and calls itself too busy is asked again, and then says that the file is there."""
+    table: Changed = request.getfixturevalue(kind)
+    with table.proxy.losing(Fate.CALLED_REFUSED, count=1):
+        report = table.apply()
+    assert [one.status for one in table.proxy.commits[-2:]] == [200, 412]
+    assert report.rebased_over == ()
+    assert (table.landed(), table.open().version) == (1, report.version)
+
+
+def test_what_tries_the_store_is_not_taken_for_the_commit(s3, delta, tmp_path):
+    """Before the commit the store shows, with a file of no meaning, that it excludes writers."""
+    with proxy_to(s3.url) as proxy:
+        proxy.rule = lambda method, path: Fate.ANSWER_LOST if path.endswith(".probe") else Fate.PASSES
+        options = s3.options | {"aws_endpoint": proxy.url}
+        plan = gl.open(f"s3://lake/unknown/{tmp_path.name}", storage_options=options).plan_repair()
+        before = delta.stored()
+        with pytest.raises(StorageError, match="the table is as it was"):
+            plan.apply()
+        assert delta.stored() == before
+
+
+def test_other_requests_are_still_repeated(s3, tmp_path):
+    """Reads and writes without a condition do no harm twice."""
+    s3.put("lake", f"unknown/{tmp_path.name}/a", b"abc")
+    with proxy_to(s3.url) as proxy:
+        fates = [Fate.PASSES, Fate.ANSWER_LOST, Fate.REQUEST_LOST]
+        proxy.rule = lambda method, path: fates.pop() if fates else Fate.PASSES
+        storage = Storage.at(f"s3://lake/unknown/{tmp_path.name}", options=s3.options | {"aws_endpoint": proxy.url})
+        assert storage.read("a") == b"abc"
+        assert len(proxy.seen) == 3
