@@ -357,17 +357,6 @@ def test_an_explanation_shows_itself_once_and_as_text_in_a_terminal(book, t):
     assert "Button" not in out
 
 
-HARMLESS = ["{1/0}", "'$(touch hit)'", "'`touch hit`'", "$(touch${IFS}hit)", "javascript:alert(1)", "'{t}'", "t.x()"]
-
-
-def test_a_word_is_neither_run_nor_expanded(book, t):
-    for word in HARMLESS:
-        said = book.complaint(f"%geolake open {word}")
-        assert word.strip("'") in said
-        assert "there is nothing at this path" in said
-    assert not Path("hit").exists()
-
-
 def test_a_command_of_a_card_opens_the_table_whatever_its_name(book, tmp_path):
     for name in ("semi;", "a b", "it's", 'say "x"', "$(x)", "{0}", "<b>", "back\\"):
         folder = small_tables.make_delta(tmp_path / name)

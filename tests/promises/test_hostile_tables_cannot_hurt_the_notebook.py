@@ -9,10 +9,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import nbformat
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nbclient import NotebookClient
@@ -30,7 +30,6 @@ from tests.formats.havasu_tables import make_havasu_table, raster_entry
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.watched_places import serving, watch
 from tests.jupyter.browser import headless_browser, wait_until
-from tests.jupyter.mapped_tables import mapped_snapshot
 from tests.jupyter.named_tables import Names, make_named
 from tests.jupyter.shell import notebook
 from tests.promises.bombs import BOMBS, LOOK
@@ -119,35 +118,25 @@ def settle(page: Any) -> list[int]:
 def tables(tmp_path_factory) -> list[gl.Table]:
     """A table for each payload, which is in every text that it has."""
     parent = tmp_path_factory.mktemp("named")
-    return [
-        gl.open(
-            make_named(parent / str(number), Names(text.replace("\x00", "\x01"), folder="a <b onclick=hit(0)>'\"&"))
-        )
-        for number, text in enumerate(PAYLOADS)
-    ]
+    folder = "a <b onclick=hit(0)>'\"&"
+    return [gl.open(make_named(parent / str(number), Names(text, folder))) for number, text in enumerate(PAYLOADS)]
 
 
 @pytest.fixture(scope="module")
-def mapped() -> gl.Table:
-    """One table whose files, partitions, columns and CRS have all the payloads as names, each with a box."""
-
-    class Nowhere:
-        storage = None
-
-        def history(self, *, newest: int | None = None) -> list[Any]:
-            return []
-
-    side = np.arange(len(PAYLOADS))
-    boxes = np.column_stack([side * 10 - 150, np.zeros(len(side)), side * 10 - 142, np.full(len(side), 40)])
-    snapshot = mapped_snapshot(boxes)
-    table = snapshot.files.table
-    for name in ("path", "partition.day"):
-        table = table.set_column(table.column_names.index(name), name, pa.array(PAYLOADS, pa.string()))
-    files = replace(snapshot.files, table=table)
+def mapped(tmp_path_factory) -> gl.Table:
+    """One table whose files and partitions have all the payloads as names, each with a box of its own."""
+    folder = tmp_path_factory.mktemp("mapped") / "a <b onclick=hit(0)>'\"&"
+    made = LogMaker(folder)
     hostile = PAYLOADS[2]
-    return gl.Table(
-        replace(snapshot, files=files, location=f"/tables/{hostile}", properties={hostile: hostile}), Nowhere()
-    )
+    fields = (field(f"part {hostile}", "string"), field("geom", "geometry(OGC:CRS84)", comment=hostile))
+    told = metadata(*fields, partitions=(f"part {hostile}",), **{hostile: hostile})
+    adds = []
+    for number, text in enumerate(PAYLOADS):
+        low, high = f"POINT({number * 10 - 150} 0)", f"POINT({number * 10 - 142} 40)"
+        stats = {"numRecords": 3, "minValues": {"geom": low}, "maxValues": {"geom": high}, "nullCount": {"geom": 0}}
+        adds.append(add(quote(text, safe=""), stats, partition={f"part {hostile}": text}, size=100 + number))
+    made.commit(0, {"commitInfo": {"operation": hostile}}, protocol("geospatial"), told, *adds)
+    return gl.open(folder)
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +161,8 @@ def test_cards_and_editors_are_texts_in_a_browser(browser, tables, tmp_path):
     for table in tables:
         parts += [render(card) for card in cards_of(table)]
         for editor in (table.edit_collations(), table.edit_rewrite()):
-            parts += [
-                str(one.value) for one in widgets_in(editor) if type(one).__name__ in ("HTML", "HTMLMath", "Label")
-            ]
+            shown = [one for one in widgets_in(editor) if type(one).__name__ in ("HTML", "HTMLMath", "Label")]
+            parts += [str(one.value) for one in shown]
     path = tmp_path / "cards.html"
     path.write_text("<!doctype html><meta charset=utf-8><body>" + "\n".join(parts), encoding="utf-8")
     with watched_page(browser, path) as (page, done):
@@ -184,6 +172,43 @@ def test_cards_and_editors_are_texts_in_a_browser(browser, tables, tmp_path):
         found = page.evaluate("document.body.innerText")
         assert PAYLOADS[2] in found
         assert "\u202e" not in found
+
+
+def test_the_canary_sings(browser, tmp_path):
+    """What finds nothing in our pages finds all of it where texts are put in as they are."""
+    path = tmp_path / "raw.html"
+    path.write_text("<!doctype html><meta charset=utf-8><body>" + "<hr>".join(PAYLOADS[2:8]), encoding="utf-8")
+    with watched_page(browser, path) as (page, done):
+        assert {3, 4, 6, 7} <= set(settle(page))
+        assert done
+    path.write_text(f"<body>{PAYLOADS[0]}<script>alert(1);fetch('http://evil.example/')</script>", encoding="utf-8")
+    with watched_page(browser, path) as (page, done):
+        assert settle(page) == [1]
+        assert any(one.startswith("dialog") for one in done)
+        assert any("evil.example" in one for one in done)
+
+
+def test_rasters_are_texts_in_a_browser(browser, tmp_path):
+    texts = [text for text in PAYLOADS if "\0" not in text]
+    here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
+    rasters = [
+        Raster(3, 2, (Band(PixelType.PT_16BSI, out_db_band_no=0, out_db_url=f"https://h.example/{text}"),), text, here)
+        for text in texts
+    ]
+    make_havasu_table(tmp_path / "t", [raster_entry("a", rasters, None)], encoding=None, rasters=True)
+    browsed = gl.open(tmp_path / "t").browse_rasters()
+    parts = []
+    for number in range(len(texts)):
+        browsed.list.value = number
+        parts.append(str(browsed.card.value))
+    parts += [str(one.value) for one in widgets_in(browsed) if type(one).__name__ in ("HTML", "HTMLMath", "Label")]
+    path = tmp_path / "rasters.html"
+    path.write_text("<!doctype html><meta charset=utf-8><body>" + "\n".join(parts), encoding="utf-8")
+    with watched_page(browser, path) as (page, done):
+        assert settle(page) == []
+        assert done == []
+        assert page.locator("script, iframe, a, svg, link, base, img[src=x]").count() == 0
+        assert "https://h.example/" in page.evaluate("document.body.innerText")
 
 
 def widgets_in(root: Any) -> Iterator[Any]:
@@ -232,8 +257,7 @@ def test_folium_is_texts(browser, mapped, tmp_path):
         for place in np.linspace(0.05, 0.95, 40):
             page.mouse.move(frame["x"] + frame["width"] * place, frame["y"] + frame["height"] * 0.45, steps=2)
             page.wait_for_timeout(15)
-            if page.locator(".leaflet-tooltip").count():
-                told += page.locator(".leaflet-tooltip").first.inner_text()
+            told += page.evaluate("[...document.querySelectorAll('.leaflet-tooltip')].map(one => one.innerText).join()")
         assert sum(text in told for text in PAYLOADS) > 5
         assert settle(page) == []
         assert done == []
@@ -266,6 +290,7 @@ def test_a_page_of_nbconvert_asks_for_what_it_asks_for_without_the_table(browser
 
 # ---- no text of a table or of a line is evaluated
 
+LINES = ["open t", "schema t", "files t", "history t", "check t --no-footers", "collations t", "diff t 0 1"]
 HARMLESS = ["{1/0}", "'$(touch hit)'", "'`touch hit`'", "$(touch${IFS}hit)", "javascript:alert(1)", "'{t}'", "t.x()"]
 
 
@@ -285,15 +310,7 @@ def test_no_name_of_a_table_is_evaluated(capsys, tmp_path, monkeypatch, tables):
     with notebook(capsys) as book:
         for table in tables:
             book.shell.user_ns["t"] = table
-            for line in (
-                "open t",
-                "schema t",
-                "files t",
-                "history t",
-                "check t --no-footers",
-                "collations t",
-                "diff t 0 1",
-            ):
+            for line in LINES:
                 ran = book.shell.run_cell(f"%geolake {line}", store_history=False)
                 problem = ran.error_in_exec or ran.error_before_exec
                 assert problem is None or isinstance(problem, GeolakeError | SystemExit), (line, problem)
@@ -392,9 +409,7 @@ def iceberg_at(folder: Path, place: str, part: str) -> Path:
     entry = FileEntry("a.parquet", rows=4, table=small_tables.data((1, 2)))
     columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
     if part == "data":
-        entry = replace(
-            entry, path=place if "/" in place and ("://" in place or place[0] == "/") else place, table=None
-        )
+        entry = replace(entry, path=place, table=None)
     path = make_iceberg_table(folder, columns, [entry], version=3)
     if part == "list":
         held = json.loads(path.read_text())
