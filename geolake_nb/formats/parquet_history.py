@@ -39,6 +39,8 @@ def parquet_history(snapshot: Snapshot, *, newest: int | None = None) -> list[Ve
 
 def changes_of(snapshot: Snapshot) -> list[JournalEntry]:
     """The changes of this table, and not of a file or a pattern beside it in the same folder, oldest first."""
+    if snapshot.details is None:  # made of a list of files alone
+        return []
     storage: Storage = snapshot.details.storage
     entries = read_journal(storage)
     if snapshot.location == storage.location:
