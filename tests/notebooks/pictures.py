@@ -55,7 +55,7 @@ def look(ran: Ran, browser: Browser, server: Server, folder: Path) -> None:
             )
         assert found == [], "\n".join(found)
         assert book.other_hosts() == set()
-        assert book.problems == []
+        assert book.problems == [], "\n".join(book.problems)
 
 
 def _outputs(book: NotebookPage, ran: Ran) -> Iterator[tuple[str, Locator]]:
@@ -65,7 +65,8 @@ def _outputs(book: NotebookPage, ran: Ran) -> Iterator[tuple[str, Locator]]:
 
 
 def _wait_for_maps(book: NotebookPage, ran: Ran) -> None:
-    """Wait until every map is drawn: those of a saved notebook come after its other outputs."""
+    """Wait until every widget is there and every map is drawn: in a saved notebook they come after other outputs."""
+    book.page.wait_for_function("!document.querySelector('.jp-Notebook').innerText.includes('Loading widget')")
     for name, output in _outputs(book, ran):
         maps = sum(model["model_name"] == "AnyModel" for model in ran.widgets(name))
         for nth in range(maps):
