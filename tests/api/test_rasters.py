@@ -124,9 +124,10 @@ def heavy_table(folder, **more):
 
 
 def assert_no_band(seen):
-    """Arrow begins each time with 64 KiB from the end of the file, whatever lies there; nothing else is large."""
+    """The end of a file may be read as 64 KiB, whatever lies there; nothing else is large."""
     footers = seen.count(1 << 16)
-    assert 0 < footers <= 5
+    assert seen
+    assert footers <= 5
     assert sum(seen) < footers * (1 << 16) + 20_000
 
 
