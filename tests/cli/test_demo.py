@@ -168,8 +168,9 @@ def test_the_page_shows_the_first_notebook_and_asks_no_other_host(served, tmp_pa
         page = browser.new_page()
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
+        page.set_default_timeout(120_000)  # a server that has just begun, on a busy machine
         page.goto(address)
-        page.wait_for_selector(".jp-NotebookPanel .jp-Cell", timeout=120_000)
+        page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         page.wait_for_selector(f".lm-mod-current >> text={FIRST}")
         page.wait_for_timeout(2000)  # what JupyterLab asks once it is up
         page.screenshot(path=artefacts(tmp_path) / "demo.png")
