@@ -140,7 +140,7 @@ def _current(found: JvmTable, place: Place) -> Snapshot:
 
 def _restate(found: JvmTable, change: Change, place: Place, actions: Mapping[str, list[dict[str, Any]]]) -> Applied:
     """Write manifests with other bounds in place of those that have the files."""
-    wanted = {one["path"]: one["bounds"] for one in actions["restate"]}
+    wanted = {one["path"]: one for one in actions["restate"]}
     for attempt in range(_ATTEMPTS):
         snapshot = _current(found, place)
         _require_same_columns(snapshot, wanted, place)
@@ -167,7 +167,7 @@ def _require_same_columns(snapshot: Snapshot, wanted: Mapping[str, Mapping[str, 
         more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
         what = f"the file {gone[0]!r}{more} was taken away in the meantime"
     ids = {str(field.id) for _, field in snapshot.schema.geo_columns()}
-    if any(not set(bounds) <= ids for bounds in wanted.values()):
+    if any(not one["bounds"].keys() <= ids for one in wanted.values()):
         what = "a geo column was dropped in the meantime"
     if what is not None:
         raise ConflictError(what, where=place.storage.location, remedy="plan again")

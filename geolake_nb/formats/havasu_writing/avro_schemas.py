@@ -37,11 +37,16 @@ def _map(id_: int, name: str, key_id: int, value_id: int, value: str) -> dict[st
     return _optional(id_, name, {"type": "array", "items": pair, "logicalType": "map"})
 
 
+_PLAIN_BOUNDS = (
+    _map(125, "lower_bounds", 126, 127, "bytes"),
+    _map(128, "upper_bounds", 129, 130, "bytes"),
+)
 # Havasu, Manifests: the fields that it adds to `data_file`.
 _BOUNDS = (
     _map(1250, "geom_lower_bounds", 1260, 1270, "bytes"),
     _map(1280, "geom_upper_bounds", 1290, 1300, "bytes"),
 )
+_FIRST_ROW = _optional(142, "first_row_id", "long")
 _NUMBERS = (
     _optional(1, "snapshot_id", "long"),
     _optional(3, "sequence_number", "long"),
@@ -67,8 +72,7 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
         _map(109, "value_counts", 119, 120, "long"),
         _map(110, "null_value_counts", 121, 122, "long"),
         _map(137, "nan_value_counts", 138, 139, "long"),
-        _map(125, "lower_bounds", 126, 127, "bytes"),
-        _map(128, "upper_bounds", 129, 130, "bytes"),
+        *_PLAIN_BOUNDS,
         _optional(131, "key_metadata", "bytes"),
         _optional(132, "split_offsets", {"type": "array", "items": "long", "element-id": 133}),
         _optional(140, "sort_order_id", "int"),
@@ -90,6 +94,8 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
 def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any]:
     """The schema of a manifest with the fields that a rewrite of it sets; all that it has stays in its place.
 
+    Havasu has its bounds in fields of its own, and is no version 3.
+
     >>> bare = entry_schema(1, [])
     >>> [field["name"] for field in with_entry_fields(bare, 2, where="m")["fields"]][-2:]
     ['sequence_number', 'file_sequence_number']
@@ -102,7 +108,7 @@ def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any
     if version > 1:
         _append(whole, _NUMBERS)
         _append(file, [_CONTENT])
-    _append(file, _BOUNDS)
+    _append(file, (*_PLAIN_BOUNDS, _FIRST_ROW) if version > 2 else _BOUNDS)
     return dict(whole)
 
 

@@ -123,11 +123,14 @@ def rewritten_manifest(
     removed: Container[str],
     restated: Mapping[str, Mapping[str, Any]],
     where: str,
+    first_rows: Mapping[str, int | None] | None = None,
 ) -> ListedManifest:
     """The manifest with the live entries as existing ones, some of them deleted and some with other bounds.
 
-    Sequence numbers stay, those that were inherited are written down; every field that is not known stays.
+    Sequence numbers stay, those that were inherited are written down, as are the ids of `first_rows` that version 3
+    has; every field that is not known stays.
     """
+    bounds = (125, 128) if version > 2 else (1250, 1280)
     header, records = read_records(data, where=where)
     schema = with_entry_fields(header.schema, version, where=where)
     top = names_by_id(schema)
@@ -156,12 +159,14 @@ def rewritten_manifest(
                 record[top[4]] = inherits.sequence_number
             if file.get(fields[134]) is None:
                 file[fields[134]] = 0
-        for id_ in (1250, 1280):
+        if first_rows is not None:
+            file[fields[142]] = first_rows[path]
+        for id_ in bounds:
             file.setdefault(fields[id_], None)
         if now is Status.EXISTING:
             least = number if least is None else min(least, number)
             if path in restated:
-                _restate(file, fields, restated[path])
+                _restate(file, [fields[id_] for id_ in bounds], restated[path])
         tally = tallies.setdefault(now, [0, 0, 0])
         for place, one in enumerate((1, file[fields[_ROWS]], file[fields[_SIZE]])):
             tally[place] += one
@@ -172,16 +177,16 @@ def rewritten_manifest(
     return ListedManifest(write_container(schema, metadata, kept), values, files, rows, sizes)
 
 
-def _restate(file: dict[str, Any], fields: Mapping[int, str], wanted: Mapping[str, Any]) -> None:
+def _restate(file: dict[str, Any], names: Sequence[str], wanted: Mapping[str, Any]) -> None:
     """Set or take away the bounds of columns; those of others and all other statistics stay."""
-    for place, id_ in enumerate((1250, 1280)):
-        held = {pair["key"]: pair["value"] for pair in file.get(fields[id_]) or ()}
+    for place, name in enumerate(names):
+        held = {pair["key"]: pair["value"] for pair in file.get(name) or ()}
         for column, bound in wanted["bounds"].items():
             if bound is None:
                 held.pop(int(column), None)
             else:
                 held[int(column)] = bytes.fromhex(bound[place])
-        file[fields[id_]] = [{"key": key, "value": value} for key, value in held.items()]
+        file[name] = [{"key": key, "value": value} for key, value in held.items()]
 
 
 class ManifestList:
