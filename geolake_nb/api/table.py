@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
@@ -116,11 +115,9 @@ class Table(TablePlans, TableViews, Shown):
 
         `files` are rows of the file table; all of them by default.
         """
-        from geolake_nb.formats.data_files import read_footers
+        from geolake_nb.formats.data_files import row_group_table
 
-        if files is not None:
-            return self._some_row_groups(files, on_progress)
-        return self._row_groups(read_footers(self._storage, self.snapshot, on_progress=on_progress))
+        return row_group_table(self._storage, self.snapshot, files=files, on_progress=on_progress)
 
     def geometries(self, path: str, *, column: str | None = None, limit: int = 1000) -> NDArray[np.object_]:
         """At most so many geometries of one data file, as shapely's, in the CRS of the column: reads that column."""
@@ -190,9 +187,9 @@ class Table(TablePlans, TableViews, Shown):
             raise GeolakeError(f"deep is {deep}", remedy="give True for all files, or how many to read")
         evidence: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
-            read = data_files.read_footers(self._storage, self.snapshot, on_progress=on_progress)
-            evidence["row_groups"] = self._row_groups(read)
-            evidence["footers"] = data_files.footer_types(self._storage, self.snapshot, read)
+            evidence["row_groups"], evidence["footers"] = data_files.footer_tables(
+                self._storage, self.snapshot, on_progress=on_progress
+            )
         if footers and self._has(RasterType):
             evidence["rasters"] = data_files.raster_groups(
                 self._storage, self.snapshot, bands=bool(deep), on_progress=on_progress
@@ -210,23 +207,6 @@ class Table(TablePlans, TableViews, Shown):
 
         return table_collations(self.snapshot)
 
-    def _row_groups(self, footers: Sequence[pq.FileMetaData]) -> pa.Table:
-        from geolake_nb.formats.data_files import data_keys
-        from geolake_nb.formats.row_groups import row_groups
-
-        keys = data_keys(self.snapshot)
-        table = row_groups(self._storage, keys, self.schema, footers=footers)
-        return _with_stored_paths(table, keys, self.files.table["path"])
-
-    def _some_row_groups(self, files: Sequence[int], on_progress: Progress | None) -> pa.Table:
-        from geolake_nb.formats.data_files import data_keys
-        from geolake_nb.formats.row_groups import row_groups
-
-        every = data_keys(self.snapshot)
-        keys = [every[place] for place in files]
-        table = row_groups(self._storage, keys, self.schema, on_progress=on_progress)
-        return _with_stored_paths(table, keys, self.files.table["path"].take(list(files)))
-
     def _position(self, path: str) -> int:
         """The row of a data file in the file table."""
         import pyarrow.compute as pc
@@ -240,12 +220,3 @@ class Table(TablePlans, TableViews, Shown):
 
     def _has(self, *kinds: type) -> bool:
         return any(isinstance(field.type, kinds) for _, field in self.schema.geo_columns())
-
-
-def _with_stored_paths(table: pa.Table, keys: list[str], stored: pa.ChunkedArray) -> pa.Table:
-    """The same table with paths as the file table has them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    places = pc.index_in(table["path"], value_set=pa.array(keys, pa.string()))
-    return table.set_column(0, "path", stored.combine_chunks().take(pa.chunked_array(places).combine_chunks()))

@@ -5,10 +5,12 @@ Everything here reads files and takes time with their number: nothing of it is n
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
@@ -25,22 +27,23 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.statistics import ColumnStats
     from geolake_nb.core.types import DataType, Field
-    from geolake_nb.formats.footer_view import FileView
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
 
     Progress = Callable[[int, int], None]
 
 _LONG_JSON = 1_000_000
+_AT_ONCE = 10_000
+"""How many footers are held at a time."""
 
 __all__ = [
     "data_keys",
-    "footer_types",
+    "footer_tables",
     "inside_structs",
     "leaf_values",
     "raster_groups",
     "raster_rows",
-    "read_footers",
+    "row_group_table",
     "sample_shapes",
     "scan_values",
 ]
@@ -58,21 +61,77 @@ def data_keys(snapshot: Snapshot) -> list[str]:
     return [snapshot.details.paths.key(path) for path in stored]
 
 
-def read_footers(
+def row_group_table(
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    files: Sequence[int] | None = None,
+    on_progress: Progress | None = None,
+) -> pa.Table:
+    """The row groups of the data files: see `row_groups`. `files` are rows of the file table, all by default."""
+    parts = _footers(storage, snapshot, files, on_progress)
+    return pa.concat_tables([_row_groups(storage, snapshot, part) for part in parts])
+
+
+def footer_tables(
     storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None
-) -> Sequence[pq.FileMetaData]:
-    """The footers of the data files, in the order of the file table; a set of Parquet files has them already."""
-    if snapshot.format is TableFormat.PARQUET:
-        held: Sequence[pq.FileMetaData] = snapshot.details.metadata
-        return held
-    return list(storage.parquet_metadata(data_keys(snapshot), on_progress=on_progress))
+) -> tuple[pa.Table, pa.Table]:
+    """The row groups of the data files and the geo types that their footers declare, which are read once for both.
 
-
-def footer_types(storage: Storage, snapshot: Snapshot, footers: Sequence[pq.FileMetaData]) -> pa.Table:
-    """The geo types that the footers declare, a row a file and column: see `footer_facts`."""
+    The latter has a row a file and column: see `footer_facts`.
+    """
     from geolake_nb.formats.footer_facts import footer_facts
 
-    return footer_facts(_views(storage, snapshot, footers), snapshot.schema)
+    groups, facts = [], []
+    for part in _footers(storage, snapshot, None, on_progress):
+        groups.append(_row_groups(storage, snapshot, part))
+        reader = FooterReader()
+        views = (
+            (path, reader.view(footer, where=f"{storage.location}/{path}"))
+            for path, footer in zip(part.stored.to_pylist(), part.footers, strict=True)
+        )
+        facts.append(footer_facts(views, snapshot.schema))
+    return pa.concat_tables(groups), pa.concat_tables(facts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Footers:
+    """The footers of some files: those of a million would not fit."""
+
+    keys: list[str]
+    stored: pa.Array
+    footers: Sequence[pq.FileMetaData]
+
+
+def _footers(
+    storage: Storage, snapshot: Snapshot, files: Sequence[int] | None, on_progress: Progress | None
+) -> Iterator[_Footers]:
+    """The footers of the data files, part by part; a set of Parquet files has them already."""
+    keys, stored = data_keys(snapshot), snapshot.files.table["path"].combine_chunks()
+    held = snapshot.details.metadata if snapshot.format is TableFormat.PARQUET else None
+    if files is not None:
+        keys, stored = [keys[place] for place in files], stored.take(pa.array(files, pa.int64()))
+        held = None if held is None else [held[place] for place in files]
+    for start in range(0, max(len(keys), 1), _AT_ONCE):
+        some = keys[start : start + _AT_ONCE]
+
+        def told(done: int, _: int, start: int = start) -> None:
+            if on_progress is not None:
+                on_progress(start + done, len(keys))
+
+        footers = held[start : start + _AT_ONCE] if held is not None else None
+        if footers is None:
+            footers = list(storage.parquet_metadata(some, on_progress=told))
+        yield _Footers(some, stored[start : start + _AT_ONCE], footers)
+
+
+def _row_groups(storage: Storage, snapshot: Snapshot, part: _Footers) -> pa.Table:
+    """The row groups of some files, with paths as the file table has them."""
+    from geolake_nb.formats.row_groups import row_groups
+
+    table = row_groups(storage, part.keys, snapshot.schema, footers=part.footers)
+    places = pc.index_in(table["path"].combine_chunks(), value_set=pa.array(part.keys, pa.string()))
+    return table.set_column(0, "path", part.stored.take(places))
 
 
 def scan_values(
@@ -191,12 +250,6 @@ _RASTER_SCHEMA = pa.schema(
 
 def _columns(snapshot: Snapshot, *kinds: type[DataType]) -> list[tuple[str, Field]]:
     return [(path, field) for path, field in snapshot.schema.geo_columns() if isinstance(field.type, kinds)]
-
-
-def _views(storage: Storage, snapshot: Snapshot, footers: Sequence[pq.FileMetaData]) -> Iterator[tuple[str, FileView]]:
-    reader = FooterReader()
-    for path, footer in zip(snapshot.files.table["path"].to_pylist(), footers, strict=True):
-        yield path, reader.view(footer, where=f"{storage.location}/{path}")
 
 
 def _values(
