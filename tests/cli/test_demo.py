@@ -29,6 +29,7 @@ def prepare(capsys, folder):
 
 
 def test_prepare_copies_every_notebook_and_says_where_things_are(capsys, tmp_path):
+    local_jars()  # a machine that has none yet hears of that too
     code, out, err = prepare(capsys, tmp_path / "new" / "demo")
     assert (code, err) == (0, "")
     copied = sorted((tmp_path / "new" / "demo").iterdir())
