@@ -22,15 +22,17 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.formats.delta.log_maker import MAP, METADATA, PROTOCOL
 from tests.heavy.ratio import Ratio, add_ratio_option, tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
 WANTED = 1.5
 COMMITS = 10
 VARIANTS = {"geo": "geometry(OGC:CRS84)", "same log": "string", "no bounds": "binary"}
-MAP = pa.map_(pa.string(), pa.string())
 ADD = pa.struct(
     [
         ("path", pa.string()),
@@ -39,24 +41,6 @@ ADD = pa.struct(
         ("modificationTime", pa.int64()),
         ("dataChange", pa.bool_()),
         ("stats", pa.string()),
-    ]
-)
-METADATA = pa.struct(
-    [
-        ("id", pa.string()),
-        ("format", pa.struct([("provider", pa.string()), ("options", MAP)])),
-        ("schemaString", pa.string()),
-        ("partitionColumns", pa.list_(pa.string())),
-        ("configuration", MAP),
-        ("createdTime", pa.int64()),
-    ]
-)
-PROTOCOL = pa.struct(
-    [
-        ("minReaderVersion", pa.int32()),
-        ("minWriterVersion", pa.int32()),
-        ("readerFeatures", pa.list_(pa.string())),
-        ("writerFeatures", pa.list_(pa.string())),
     ]
 )
 
@@ -128,21 +112,33 @@ def make_json(folder: Path, variant: str, count: int) -> None:
 
 def make_checkpoint(folder: Path, variant: str, count: int) -> None:
     """All files in a Parquet checkpoint, and one commit after it."""
+    stats = statistics(count, bounds=variant != "no bounds")
+    write_checkpoint(folder, head(variant), paths(count), np.full(count, 12345), stats)
+
+
+def write_checkpoint(
+    folder: Path,
+    head: tuple[dict[str, Any], dict[str, Any]],
+    names: list[str],
+    sizes: NDArray[np.int64],
+    stats: list[str],
+) -> None:
+    """A log of one checkpoint with these files, its protocol and metadata, and one commit after it."""
     log = folder / "_delta_log"
     log.mkdir(parents=True)
-    protocol, metadata = head(variant)
+    protocol, metadata = head
     metadata |= {"format": {"provider": "parquet", "options": []}, "configuration": []}
-    stats = pa.array(statistics(count, bounds=variant != "no bounds"))
+    count = len(names)
     added = pa.StructArray.from_arrays(
         [
-            pa.array(paths(count)),
+            pa.array(names),
             pa.MapArray.from_arrays(
                 pa.array(np.zeros(count + 1, np.int32)), pa.array([], "string"), pa.array([], "string")
             ),
-            pa.array(np.full(count, 12345)),
+            pa.array(sizes),
             pa.array(np.ones(count, np.int64)),
             pa.array(np.ones(count, np.bool_)),
-            stats,
+            pa.array(stats),
         ],
         fields=list(ADD),
     )
