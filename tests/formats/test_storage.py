@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import http.server
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -206,6 +209,7 @@ def test_the_working_directory_and_home_are_understood(folder, monkeypatch):
 
 @contextmanager
 def as_nobody():
+    """Another user, where the tests run as root."""
     if os.geteuid() != 0:
         yield
         return
@@ -216,25 +220,30 @@ def as_nobody():
         os.seteuid(0)
 
 
+@contextmanager
+def public_copy(folder):
+    """A copy where every user can go; pytest keeps the folders that it makes to itself."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        copy = shutil.copytree(folder, Path(place) / "table")
+        yield copy
+
+
 def test_a_file_that_may_not_be_read_is_not_called_missing(folder):
-    for parent in [folder, *folder.parents]:
-        if parent.owner() == folder.owner() and os.access(parent, os.W_OK) and parent != parent.parent:
-            parent.chmod(parent.stat().st_mode | 0o055)
-        if parent.name.startswith("pytest-of"):
-            break
-    (folder / "a.txt").chmod(0)
-    (folder / "sub").chmod(0)
-    storage = Storage.at(str(folder))
-    try:
-        with as_nobody():
-            for ask, path in ((storage.read, "a.txt"), (storage.list, "sub"), (storage.exists, "sub/deep/c")):
-                with pytest.raises(StorageError) as caught:
-                    ask(path)
-                expected = f"{folder}/{path}: reading is not permitted; check its permissions"
-                assert str(caught.value) == expected
-                assert not isinstance(caught.value, MissingFileError)
-    finally:
-        (folder / "sub").chmod(0o700)
+    with public_copy(folder) as copy:
+        (copy / "a.txt").chmod(0)
+        (copy / "sub").chmod(0)
+        storage = Storage.at(str(copy))
+        try:
+            with as_nobody():
+                for ask, path in ((storage.read, "a.txt"), (storage.list, "sub"), (storage.exists, "sub/deep/c")):
+                    with pytest.raises(StorageError) as caught:
+                        ask(path)
+                    expected = f"{copy}/{path}: reading is not permitted; check its permissions"
+                    assert str(caught.value) == expected
+                    assert not isinstance(caught.value, MissingFileError)
+        finally:
+            (copy / "sub").chmod(0o700)
 
 
 def test_a_folder_is_no_file(folder):
@@ -341,6 +350,7 @@ def test_a_signed_url_reads_its_file_and_hides_the_signature(web, folder):
 def test_a_local_table_needs_no_obstore_and_a_bucket_says_what_to_install(folder):
     code = f"""
 import sys
+import tempfile
 sys.modules["obstore"] = None
 from geolake_nb.errors import MissingDependencyError
 from geolake_nb.formats.storage import Storage
