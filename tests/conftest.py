@@ -20,7 +20,7 @@ settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
 
-_COSTLY = ("tests/jupyter/lab/", "tests/notebooks/", "tests/spark/")
+_COSTLY = ("tests/demo/", "tests/jupyter/lab/", "tests/notebooks/", "tests/promises/", "tests/spark/")
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "iceberg_spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("iceberg_spark"))
-        elif item.nodeid.startswith(_COSTLY):
+        elif item.nodeid.startswith(_COSTLY) or "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
