@@ -11,6 +11,8 @@ import base64
 import gzip
 import importlib.util
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from folium import Map
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from tests.jupyter.lab.server import Server
 
@@ -62,19 +64,47 @@ WATCH = """() => {
   look();
 }"""
 LOAD = """import time
+import geopandas
 import ipyleaflet
+import lonboard
 import numpy as np
+import shapely
 from tests.heavy.bench_map import collection
 from tests.jupyter.mapped_tables import mapped_table
 boxes = np.load({path!r})
 table = mapped_table(boxes)
+frame = geopandas.GeoDataFrame(geometry=shapely.box(*boxes.T), crs=4326)
 # Whatever is imported by the first map of a session; nothing is shown yet.
-_ = mapped_table(boxes[:10]).map(), ipyleaflet.Map()"""
+_ = mapped_table(boxes[:10]).map(), ipyleaflet.Map(), lonboard.PolygonLayer.from_geopandas(frame[:10])"""
 OURS = "begin = time.time()\ntable.map()"
 # One layer for all boxes, on a canvas: a widget for each box takes minutes.
 IPYLEAFLET = """begin = time.time()
 layer = ipyleaflet.GeoJSON(data=collection(boxes))
 ipyleaflet.Map(layers=[layer], center=(20, 0), zoom=1, prefer_canvas=True)"""
+
+LONBOARD = """begin = time.time()
+lonboard.Map(lonboard.PolygonLayer.from_geopandas(frame, opacity=0.5), basemap=None)"""
+# lonboard draws by WebGL, which no script can look into: the first call that draws a corner of every box counts.
+WATCH_WEBGL = """count => {
+  const sizes = { drawArrays: [2], drawElements: [1], drawArraysInstanced: [2, 3], drawElementsInstanced: [1, 4] };
+  let found = false;
+  for (const [name, places] of Object.entries(sizes)) {
+    const draw = WebGL2RenderingContext.prototype[name];
+    WebGL2RenderingContext.prototype[name] = function (...words) {
+      if (!found && places.reduce((size, place) => size * words[place], 1) >= count) {
+        found = true;
+        requestAnimationFrame(() => (window.seen = Date.now() / 1000));
+      }
+      return draw.apply(this, words);
+    };
+  }
+}"""
+# Without its dependencies: it asks for an older anywidget, and works with ours.
+LONBOARD_PACKAGES = ["lonboard==0.16.0", "arro3-compute==0.9.1", "arro3-io==0.9.1", "geoarrow-rust-core==0.6.3"]
+LONBOARD_PEER = "lonboard, no GPU"
+"""What it is called here: with a GPU, which it is made for, it would be faster."""
+PARQUET_WASM = "parquet-wasm@0.7.1"
+"""What lonboard 0.16 reads Parquet with; it would fetch it from another host."""
 
 
 def random_boxes(count: int) -> np.ndarray:
@@ -118,17 +148,38 @@ def bench_bundle() -> list[str]:
     return [] if len(data) < 350_000 and packed < 120_000 else ["the bundle is too large"]
 
 
-def first_in_lab(browser: Browser, server: Server, name: str, cells: list[str]) -> float:
+def first_in_lab(
+    browser: Browser, server: Server, name: str, cells: list[str], watch: Callable[[Page], object] | None = None
+) -> float:
     """Seconds from the constructor in the kernel to the first picture in the page."""
     # A new notebook each time: an old one would come back with its kernel and all its widgets.
     number = len(list(server.folder.glob("*.ipynb")))
     with open_notebook(browser, server.put_notebook(f"{name}-{number}.ipynb", cells)) as book:
-        book.page.evaluate(WATCH)
+        if watch is None:
+            book.page.evaluate(WATCH)
+        else:
+            watch(book.page)
         book.run_all(600)
         book.page.wait_for_function("window.seen", timeout=300_000)
         assert book.problems == []
         seen: float = book.page.evaluate("window.seen") - book.python("begin")
         return seen
+
+
+def fetch_lonboard(folder: Path) -> tuple[Path, Path]:
+    """The packages of lonboard and the reader of Parquet that it asks for, from the registries of packages."""
+    packages = folder / "packages"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(packages)]
+    subprocess.run([*pip, *LONBOARD_PACKAGES], check=True)
+    npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), PARQUET_WASM]
+    subprocess.run(npm, check=True)
+    return packages, folder / "node_modules" / "parquet-wasm" / "esm" / "parquet_wasm_bg.wasm"
+
+
+def watch_lonboard(page: Page, wasm: Path, count: int) -> None:
+    """Have its reader of Parquet served from here, and note when it draws so many boxes."""
+    page.route(f"**/{wasm.name}", lambda route: route.fulfill(path=wasm, content_type="application/wasm"))
+    page.evaluate(WATCH_WEBGL, count)
 
 
 def with_folium(boxes: np.ndarray) -> Map:
@@ -180,11 +231,15 @@ def bench_first(browser: Browser, folder: Path, count: int, rounds: int) -> dict
     np.save(path, boxes)
     load = LOAD.format(path=str(path))
     # The kernel finds the tables of the tests where this command was started.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])
+    packages, wasm = fetch_lonboard(folder)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), str(packages)])
     with serve(App.LAB, folder / "lab") as server:
         contenders: dict[str, Callable[[], float]] = {
             "ours": lambda: first_in_lab(browser, server, "ours", [load, OURS]),
             "ipyleaflet": lambda: first_in_lab(browser, server, "ipyleaflet", [load, IPYLEAFLET]),
+            LONBOARD_PEER: lambda: first_in_lab(
+                browser, server, "lonboard", [load, LONBOARD], lambda page: watch_lonboard(page, wasm, count)
+            ),
             "folium": lambda: first_of_page(browser, folder, boxes, with_folium),
             "geopandas.explore": lambda: first_of_page(browser, folder, boxes, with_explore),
         }
@@ -238,7 +293,8 @@ def main() -> None:
             missed += bench_pan(browser, folder, count, options.moves, options.limit)
         first = bench_first(browser, folder, options.first, options.rounds) if options.first else {}
     what = f"first picture of {options.first:,} boxes"
-    slow = tell([Ratio(what, name, times, options.times) for name, times in first.items()], options.ratios)
+    wanted = {name: 0 if name == LONBOARD_PEER else options.times for name in first}
+    slow = tell([Ratio(what, name, times, wanted[name]) for name, times in first.items()], options.ratios)
     for one in missed:
         print(one)
     raise SystemExit(1 if missed or slow else 0)
