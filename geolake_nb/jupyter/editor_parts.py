@@ -9,6 +9,7 @@ import ipywidgets
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.cell_widgets import close_whole, shown_here
 from geolake_nb.jupyter.html import tag
 from geolake_nb.jupyter.plan_view import PlanView
 
@@ -136,6 +137,7 @@ class Editor:
         self.box.add_class(f"geolake-{name}")
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        shown_here(self.box)
         # The text of the box would be its code, with all its traits.
         return {**self.box._repr_mimebundle_(), "text/plain": str(self)}
 
@@ -172,7 +174,6 @@ class PlanPlace:
         self.view: PlanView | None = None
         self._spark = spark
         self._on_done = on_done
-        self._card = ipywidgets.HTML()
         self.box = ipywidgets.VBox([])
         self.box.add_class("geolake-plan")
 
@@ -185,15 +186,17 @@ class PlanPlace:
         """Show a plan in the place of the last one."""
         if self.is_running:
             raise GeolakeError("a plan is being applied", remedy="wait for it, or cancel it")
+        self.clear()
         self.plan = plan
         self.view = None if plan.is_empty else PlanView(plan, spark=self._spark, on_done=self._done)
-        self._card.value = render(plan) or ""
-        self.box.children = (self._card, *(() if self.view is None else (self.view.box,)))
+        card = ipywidgets.HTML(render(plan) or "")
+        self.box.children = (card, *(() if self.view is None else (self.view.box,)))
 
     def clear(self) -> None:
         """Show none: what was planned is not what is asked for any more."""
         if not self.is_running and self.box.children:
-            self.plan, self.view, self.box.children = None, None, ()
+            last, self.plan, self.view, self.box.children = self.box.children, None, None, ()
+            close_whole(*last)
 
     def _done(self, _: Report) -> None:
         if self._on_done is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.cell_widgets import close_whole, open_whole
 from geolake_nb.jupyter.html import tag
 from geolake_nb.jupyter.live_part import display_live
 from geolake_nb.jupyter.progress import in_notebook
@@ -40,19 +41,22 @@ class ExplanationView:
         self.map: GeolakeMap | None = None
         self.button = ipywidgets.Button(description=_SHOW)
         self.button.add_class("geolake-show-map")
-        self.status = ipywidgets.HTML()
         self.box = ipywidgets.VBox([self.button])
         self.button.on_click(self._press)
 
     def _press(self, _: object) -> None:
+        import ipywidgets
+
         if self.button.description == _HIDE:
             self.box.children, self.button.description = [self.button], _SHOW
+            close_whole(self.map)
             return
         try:
             shown = self.map = self.map or self._made()
+            open_whole(shown)
         except GeolakeError as problem:
-            self.status.value = str(tag("p", str(problem), role="status"))
-            self.box.children = [self.button, self.status]
+            status = ipywidgets.HTML(str(tag("p", str(problem), role="status")))
+            self.box.children = [self.button, status]
         else:
             self.box.children, self.button.description = [self.button, shown], _HIDE
 

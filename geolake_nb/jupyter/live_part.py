@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from geolake_nb.jupyter.cell_widgets import shown_here
 from geolake_nb.jupyter.progress import in_notebook
 
 __all__ = ["display_live"]
@@ -15,6 +16,7 @@ def display_live(widget: Any, told: str) -> None:
         return
     from IPython.display import display
 
+    shown_here(widget)
     # The text of the widget itself would be its code, with all its traits.
     bundle = {**widget._repr_mimebundle_(), "text/plain": told}
     display(bundle, raw=True)  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ from geolake_nb.jupyter.map_columns import chosen_color, color_columns
 from geolake_nb.jupyter.map_layers import float32_outward, place_boxes
 from geolake_nb.jupyter.map_page import map_page
 from geolake_nb.jupyter.map_pages import FilePages
-from geolake_nb.jupyter.map_widget import MapWidget, pack_columns, pack_float64, pack_uint32
+from geolake_nb.jupyter.map_widget import MapPair, MapWidget, pack_columns, pack_float64, pack_uint32
 from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
 
@@ -378,9 +378,9 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
     import ipywidgets
 
     for one in (before, after):
-        one.layout = ipywidgets.Layout(flex="1 1 0", min_width="0", width="auto")
+        one.layout.flex, one.layout.min_width, one.layout.width = "1 1 0", "0", "auto"
     ipywidgets.jslink((before, "view"), (after, "view"))
-    return ipywidgets.HBox([before, after], layout=ipywidgets.Layout(grid_gap="8px"))
+    return MapPair([before, after], layout=ipywidgets.Layout(grid_gap="8px"))
 
 
 def _marks(found: Explanation) -> tuple[bytes, list[str]]:

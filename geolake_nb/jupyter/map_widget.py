@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anywidget
+import ipywidgets
 import numpy as np
 import traitlets
+
+from geolake_nb.jupyter.cell_widgets import ShownInCell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["BUNDLE", "MapWidget", "pack_columns", "pack_float64", "pack_parts", "pack_rings", "pack_uint32"]
+__all__ = ["BUNDLE", "MapPair", "MapWidget", "pack_columns", "pack_float64", "pack_parts", "pack_rings", "pack_uint32"]
 
 BUNDLE: Final = Path(__file__).parent / "static" / "map.js"
 
@@ -81,7 +84,7 @@ def _buffer() -> Any:
     return traitlets.Bytes(b"").tag(sync=True, from_json=lambda value, _: bytes(value or b""))
 
 
-class MapWidget(anywidget.AnyWidget):
+class MapWidget(ShownInCell, anywidget.AnyWidget):
     """Boxes on a map that needs no network. Set traits that belong together inside `hold_sync()`.
 
     >>> widget = MapWidget(boxes=pack_float64([[170, -20, -170, -10]]), title="roads")
@@ -89,7 +92,8 @@ class MapWidget(anywidget.AnyWidget):
     (1, [], True)
     """
 
-    _esm = BUNDLE
+    # The text, not the file: anywidget would keep every map for ever to tell it when the file changes.
+    _esm = BUNDLE.read_text(encoding="utf-8")
 
     boxes = _buffer()
     """Four Float64 per item, in degrees: xmin ymin xmax ymax; xmin > xmax wraps around 180, NaN is no bounds."""
@@ -164,3 +168,7 @@ class MapWidget(anywidget.AnyWidget):
                 self.send({"type": "description", "id": item, "fields": [list(pair) for pair in describe(item)]})
 
         self.on_msg(answer)
+
+
+class MapPair(ShownInCell, ipywidgets.HBox):  # type: ignore[misc]
+    """Two maps in one row."""

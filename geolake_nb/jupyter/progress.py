@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.cli.table_options import progress
+from geolake_nb.jupyter.cell_widgets import close_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,4 +78,4 @@ class _Bar:
         if self._widget is not None:
             # Of the output too: a saved notebook would show the bar for ever as it was.
             self._shown.update({"text/plain": ""}, raw=True)
-            self._widget.close()
+            close_whole(self._widget)

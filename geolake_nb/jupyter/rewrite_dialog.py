@@ -10,6 +10,7 @@ import ipywidgets
 from geolake_nb.core.curves import Curve
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.cell_widgets import close_whole
 from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, button, control, heading, hidden
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.preview_view import preview_maps
@@ -142,7 +143,7 @@ class RewriteDialog(Editor):
             self.draft = draft
             # What was foretold and planned is not what is asked for any more.
             self.plan_place.clear()
-            self.preview, self.preview_box.children = None, ()
+            self._show_preview(None)
         self._look(chosen)
 
     def _look(self, chosen: str | None = None) -> None:
@@ -162,8 +163,13 @@ class RewriteDialog(Editor):
             preview = self._made().preview(on_progress=self._tell)
             maps = preview_maps(preview)
             card = ipywidgets.HTML(render(preview) or "")
-            self.preview, self.preview_box.children = preview, (card,) if maps is None else (card, maps)
+            self._show_preview(preview, *((card,) if maps is None else (card, maps)))
         hidden(self.bar, when=True)
+
+    def _show_preview(self, preview: Preview | None, *widgets: Any) -> None:
+        """Show a preview, or none, in the place of the last one."""
+        last, self.preview, self.preview_box.children = self.preview_box.children, preview, widgets
+        close_whole(*last)
 
     def _plan(self) -> None:
         with self.trying():
