@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.bound_codec import to_delta_wkt
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.bound_faults import StoredBounds
@@ -201,7 +200,7 @@ def _decided(
 
 
 def _told(new: NewStats) -> list[Any]:
-    return [None if new.box is None else list(to_delta_wkt(new.box)), new.null_count]
+    return [None if new.ends is None else list(new.ends), new.null_count]
 
 
 def _numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ import orjson
 
 from geolake_nb.core.bound_codec import to_delta_wkt
 from geolake_nb.core.json_splice import edited, member
-from geolake_nb.errors import JsonError
+from geolake_nb.errors import BoundError, JsonError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +29,19 @@ class NewStats:
     """`None` takes the bound away: no value has a place, or one has no sound bound."""
     null_count: int | None
     """In the whole file, deleted rows included; `None` leaves what is there."""
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """The texts of the bound, `None` where there is none, as for a box that Delta cannot hold.
+
+        >>> from geolake_nb.core.box import Box
+        >>> NewStats(Box(0, 1, 2, float("inf")), 0).ends is None
+        True
+        """
+        try:
+            return None if self.box is None else to_delta_wkt(self.box)
+        except BoundError:
+            return None
 
 
 def restated(
@@ -82,9 +95,9 @@ def _changes(
         # Delta, Per-file statistics: what counts deleted rows too is not tight.
         changes["tightBounds",] = "false"
     for path, new in columns.items():
-        low, high = (None, None) if new.box is None else map(json.dumps, to_delta_wkt(new.box))
-        changes["minValues", *path] = low
-        changes["maxValues", *path] = high
+        ends = new.ends
+        changes["minValues", *path] = None if ends is None else json.dumps(ends[0])
+        changes["maxValues", *path] = None if ends is None else json.dumps(ends[1])
         if new.null_count is not None:
             changes["nullCount", *path] = str(new.null_count)
     return changes

@@ -1,0 +1,87 @@
+"""No bound leaves out a row: `python -m tests.heavy.no_bound_excludes --count 1000000 --seed 1`.
+
+Tables of generated geometries and geographies go through every writer of every format; the bounds are read back from
+the bytes, and each row has to lie inside of all that stand for it. Two oracles say where a row lies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from geolake_nb.core.bounds import BadValueWarning
+from tests.promises.bound_writers import Made, Rows, with_spark, without_spark
+from tests.promises.written_bounds import Verdict, bounds_of_files, delta_bounds, live_files, manifest_bounds
+from tests.spark_session import delta_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["judge_all"]
+
+BATCH = 50_000
+
+
+def judge_all(rows: Rows, made: Iterable[Made], verdict: Verdict) -> None:
+    """Judge each table right after it was written."""
+    verdict.problems += [f"the oracles differ: {problem}" for problem in rows.differ[:20]]
+    for one in made:
+        bounds = []
+        if one.form == "delta":
+            bounds += delta_bounds(one.folder, one.columns)
+        elif one.form in ("iceberg", "havasu"):
+            bounds += manifest_bounds(one.folder, one.columns, havasu=one.form == "havasu")
+        if one.in_files and one.form != "havasu":  # whose shapes are plain bytes and text in the files
+            bounds += bounds_of_files(live_files(one.folder, one.form), one.columns)
+        verdict.judge(one.writer, bounds, rows.truth)
+
+
+def run(count: int, seed: int, spark: SparkSession, verdict: Verdict) -> None:
+    done = 0
+    while done < count and len(verdict.problems) < 20:
+        begun = time.perf_counter()
+        rows = Rows(seed + done // BATCH, min(BATCH, count - done))
+        made = time.perf_counter()
+        folder = Path(tempfile.mkdtemp(prefix="geolake-bounds-"))
+        try:
+            judge_all(rows, without_spark(rows, folder), verdict)
+            judge_all(rows, with_spark(rows, folder, spark), verdict)
+        finally:
+            shutil.rmtree(folder)
+        done += len(rows.table)
+        spent = time.perf_counter()
+        print(f"{done:,} rows: {made - begun:.0f} s to make, {spent - made:.0f} s to write and judge", flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print what was compared by writer, and fail on any row that is left out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", BadValueWarning)
+    verdict = Verdict()
+    home = Path(tempfile.mkdtemp(prefix="geolake-bounds-spark-"))
+    spark = delta_session("local[2]", home)
+    try:
+        run(options.count, options.seed, spark, verdict)
+    finally:
+        spark.stop()
+        shutil.rmtree(home)
+    for where in sorted(verdict.compared):
+        print(f"{where}: {verdict.compared[where]:,} rows inside, {verdict.unbounded[where]:,} without a bound")
+    for problem in verdict.problems[:20]:
+        print("WRONG", problem[:1500])
+    return int(bool(verdict.problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
