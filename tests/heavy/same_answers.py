@@ -1,0 +1,192 @@
+"""The same answers with and without skipping: `python -m tests.heavy.same_answers --rounds 20 --questions 500`.
+
+After every operation on tables of four formats, random windows and filters are asked. The rows that satisfy one, by a
+full scan of Spark and by one of DuckDB, have to be the same, and all of them have to lie in the files and row groups
+that the planner keeps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow.parquet as pq
+import shapely
+
+import geolake_nb as gl
+from geolake_nb.planning.explain import explain
+from geolake_nb.spark.collator import collator_of
+from tests.iceberg_spark import IcebergSpark
+from tests.promises import asked_tables
+from tests.promises.asked_tables import Asked
+from tests.promises.random_questions import Question, Scan, draw_questions, filters_of
+from tests.spark_session import delta_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["Tally", "run"]
+
+
+@dataclass
+class Tally:
+    """What was asked, what was skipped, and what was wrong."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    found: Counter[str] = field(default_factory=Counter)
+    files: Counter[str] = field(default_factory=Counter)
+    files_skipped: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
+    groups_skipped: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def lines(self) -> Iterator[str]:
+        for state in self.asked:
+            yield (
+                f"{state}: {self.asked[state]:,} questions, {self.found[state]:,} rows found; skipped "
+                f"{self.files_skipped[state]:,} of {self.files[state]:,} files, "
+                f"{self.groups_skipped[state]:,} of {self.groups[state]:,} row groups"
+            )
+
+
+def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> None:
+    """Put the questions to the table as it is now."""
+    filters = filters_of(seed, 20, 1000)
+    scans = [asked.by_spark(filters), asked.by_duckdb(filters)]
+    where = f"{asked.form}, {state}"
+    if not np.array_equal(scans[0].ids, scans[1].ids):
+        apart = sorted(set(scans[0].ids.tolist()) ^ set(scans[1].ids.tolist()))
+        tally.problems.append(f"{where}: one engine alone reads the rows {apart[:10]}")
+        return
+    table = gl.open(str(asked.folder))
+    groups = table.row_groups()
+    held = _held(asked)
+    if {path for path, _ in held} != {_local(asked, path) for path in table.files.table["path"].to_pylist()}:
+        tally.problems.append(f"{where}: the live files are others")
+        return
+    collator = collator_of(asked.spark)
+    for question in draw_questions(seed, questions, _places(scans[0]), filters):
+        true = [question.judge(scan)[0] for scan in scans]
+        if not np.array_equal(*true):
+            tally.problems.append(f"{where}: Spark and DuckDB differ on {question}")
+            continue
+        found = explain(table.snapshot, question.predicate(), row_groups=groups, collator=collator)
+        wanted = set(scans[0].ids[true[0]].tolist())
+        kept = {_local(asked, path) for path in found.files.filter(found.files["kept"])["path"].to_pylist()}
+        read = _ids(held, {one for one in held if one[0] in kept})
+        tally.problems += _lost(f"{where}: the files", question, wanted - read)
+        assert found.row_groups is not None
+        some = found.row_groups.filter(found.row_groups["kept"]).select(["path", "row_group"]).to_pylist()
+        chosen = {(_local(asked, one["path"]), one["row_group"]) for one in some}
+        tally.problems += _lost(f"{where}: the row groups", question, wanted - _ids(held, chosen))
+        tally.asked[where] += 1
+        tally.found[where] += len(wanted)
+        tally.files[where] += len(found.files)
+        tally.files_skipped[where] += len(found.files) - len(kept)
+        tally.groups[where] += len(held)
+        tally.groups_skipped[where] += len(held) - len(chosen)
+
+
+def _lost(what: str, question: Question, rows: set[int]) -> list[str]:
+    return [f"{what} that are kept lack the rows {sorted(rows)[:10]} of {question.predicate()}"] if rows else []
+
+
+def _held(asked: Asked) -> dict[tuple[Path, int], np.ndarray]:
+    """The ids of each row group, by pyarrow."""
+    found = {}
+    for path in asked.files():
+        with pq.ParquetFile(path) as file:
+            for number in range(file.metadata.num_row_groups):
+                found[path, number] = file.read_row_group(number, columns=["id"])["id"].to_numpy()
+    return found
+
+
+def _ids(held: dict[tuple[Path, int], np.ndarray], chosen: set[tuple[Path, int]]) -> set[int]:
+    return set(np.concatenate([held[one] for one in chosen]).tolist()) if chosen else set()
+
+
+def _local(asked: Asked, path: str) -> Path:
+    plain = Path(path.removeprefix("file://").removeprefix("file:"))
+    return plain if plain.is_absolute() else asked.folder / (unquote(path) if asked.form == "delta" else path)
+
+
+def _places(scan: Scan) -> list[tuple[float, float]]:
+    shapes = np.concatenate(list(scan.shapes.values()))
+    some = shapes[~shapely.is_missing(shapes) & ~shapely.is_empty(shapes)]
+    return [tuple(one) for one in shapely.get_coordinates(shapely.centroid(some)).tolist()]
+
+
+def run(
+    folder: Path,
+    spark: SparkSession,
+    iceberg: IcebergSpark | None,
+    *,
+    seed: int,
+    size: int,
+    questions: int,
+    tally: Tally,
+    forms: tuple[str, ...] = ("delta", "havasu", "iceberg", "parquet"),
+) -> None:
+    """All operations on one table of each format."""
+    for form in forms:
+        path, name = folder / f"asked_{form}_{seed}", ""
+        if form == "iceberg":
+            assert iceberg is not None
+            name = f"ice.asked.t{seed}"
+            path = iceberg.warehouse / "asked" / f"t{seed}"
+        asked = Asked(form, path, spark, iceberg if form == "iceberg" else None, name)
+        for state in getattr(asked_tables, f"{form}_states")(asked, seed, size):
+            ask(asked, state, seed, questions, tally)
+        if form != "parquet":
+            made = Asked(form, folder / f"converted_{form}_{seed}", spark)
+            for state in asked_tables.converted_states(made, seed, size):
+                ask(made, state, seed, questions, tally)
+        if form == "delta":
+            made = Asked(form, folder / f"enabled_{seed}", spark)
+            for state in asked_tables.enabled_states(made, seed, size):
+                ask(made, state, seed, questions, tally)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print what was asked after each operation, and fail on any row that is lost."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--questions", type=int, default=500, help="after each operation")
+    parser.add_argument("--size", type=int, default=1000, help="rows of a new table")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    home = Path(tempfile.mkdtemp(prefix="geolake-answers-"))
+    spark = delta_session("local[2]", home)
+    (home / "ice").mkdir()
+    iceberg = IcebergSpark(home / "ice")
+    tally = Tally()
+    try:
+        for number in range(options.rounds):
+            begun = time.perf_counter()
+            seed = options.seed + number
+            run(home, spark, iceberg, seed=seed, size=options.size, questions=options.questions, tally=tally)
+            print(f"round {number}: {time.perf_counter() - begun:.0f} s", flush=True)
+    finally:
+        iceberg.stop()
+        spark.stop()
+        shutil.rmtree(home)
+    for line in tally.lines():
+        print(line)
+    for problem in tally.problems[:20]:
+        print("WRONG", problem[:1500])
+    return int(bool(tally.problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

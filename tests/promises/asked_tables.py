@@ -1,0 +1,276 @@
+"""Tables of four formats that go through every operation, and what two engines read of them after each.
+
+Spark reads every live row of the table (for Iceberg the Spark with Iceberg's own reader, for Havasu, which no open
+engine reads, the live files), DuckDB the live Parquet files one by one. Filters are columns of the result, never a
+WHERE clause.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import shapely
+
+import geolake_nb as gl
+from tests.promises.random_questions import GEO, WORDS, Scan
+from tests.promises.written_bounds import live_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.iceberg_spark import IcebergSpark
+
+__all__ = ["Asked", "delta_states", "havasu_states", "iceberg_states", "make_rows", "parquet_states"]
+
+TYPES = {"geom": gl.geometry(), "place": gl.geography()}
+PACKING = {"target_file_size": "10KB", "row_group_rows": 40}
+PLAIN = ("id", "n", "x", "name", "day")
+
+
+def make_rows(seed: int, first: int, count: int) -> pa.Table:
+    """Rows in neighbourhoods, so that files differ; nulls, empties, NaN, and shapes on both sides of the dateline."""
+    rng = random.Random(seed)
+    rows = []
+    for number in range(first, first + count):
+        if (number - first) % 60 == 0:
+            x, y = rng.choice(((-180.0, 0.0), (180.0, -40.0), (rng.uniform(-170, 170), rng.uniform(-80, 80))))
+            words = rng.sample(WORDS, 4)
+        east, north = _near(rng, x, 180), _near(rng, y, 90)
+        way = rng.random()
+        shape: Any = shapely.Point(east, north)
+        if way < 0.03:
+            shape = None
+        elif way < 0.06:
+            shape = rng.choice((shapely.Point(), shapely.Polygon(), shapely.GeometryCollection()))
+        elif way < 0.3:
+            shape = shapely.LineString([(east, north), (_near(rng, x, 180), _near(rng, y, 90))])
+        elif way < 0.5:
+            shape = shapely.box(east, north, min(180, east + 0.5), min(90, north + 0.5))
+        place = None if rng.random() < 0.03 else shapely.Point(_wrapped(x + rng.gauss(0, 2)), _near(rng, y, 90))
+        rows.append(
+            {
+                "id": number,
+                "n": None if rng.random() < 0.05 else number // 20 + rng.randint(-2, 2),
+                "x": None
+                if rng.random() < 0.03
+                else rng.choice((float("nan"), -0.0))
+                if rng.random() < 0.03
+                else x + y,
+                "name": None if rng.random() < 0.05 else rng.choice(words),
+                "day": dt.date(2010, 1, 1) + dt.timedelta(days=number * 5 % 7000),
+                "geom": None if shape is None else shapely.to_wkb(shape),
+                "place": None if place is None else shapely.to_wkb(place),
+            }
+        )
+    types = [pa.int64(), pa.int32(), pa.float64(), pa.string(), pa.date32(), pa.binary(), pa.binary()]
+    return pa.Table.from_pylist(rows, pa.schema(list(zip((*PLAIN, *GEO), types, strict=True))))
+
+
+def _near(rng: random.Random, middle: float, most: float) -> float:
+    return max(-most, min(most, middle + rng.gauss(0, 2)))
+
+
+def _wrapped(lon: float) -> float:
+    return (lon + 180) % 360 - 180
+
+
+@dataclass
+class Asked:
+    """A table, and what is known of it apart from the package."""
+
+    form: str
+    folder: Path
+    spark: SparkSession
+    iceberg: IcebergSpark | None = None
+    name: str = ""
+    """In the catalog of the other Spark."""
+    deleted: set[int] = field(default_factory=set)
+    """Ids of rows that are in the live files and were deleted."""
+    collated: bool = False
+
+    def files(self) -> list[Path]:
+        return live_files(self.folder, self.form)
+
+    def by_spark(self, filters: Sequence[str]) -> Scan:
+        asked = [f"({sql}) AS q{number}" for number, sql in enumerate(filters)]
+        if self.iceberg is not None:
+            shapes = [f"st_asbinary({name}) AS {name}" for name in GEO]
+            rows = self.iceberg.sql(f"SELECT id, {', '.join([*shapes, *asked])} FROM {self.name}")
+            for row in rows:
+                row |= {name: None if row[name] is None else bytes.fromhex(row[name]) for name in GEO}
+            return _scan(pa.Table.from_pylist(rows), filters)
+        if self.form == "delta":
+            frame = self.spark.read.format("delta").load(str(self.folder))
+        else:
+            frame = self.spark.read.parquet(*map(str, self.files()))
+        kinds = {one.name: one.dataType.simpleString() for one in frame.schema}
+        shapes = [name if kinds[name] == "binary" else f"st_asbinary({name}) AS {name}" for name in GEO]
+        return _scan(frame.selectExpr("id", *shapes, *asked).toArrow(), filters)
+
+    def by_duckdb(self, filters: Sequence[str]) -> Scan:
+        engine = duckdb.connect()
+        # Its optimizer takes the bounds in a footer for granted, and NaN is not in them.
+        engine.execute("SET disabled_optimizers = 'statistics_propagation'")
+        asked = [f"({self._for_duckdb(sql)}) AS q{number}" for number, sql in enumerate(filters)]
+        parts = []
+        for path in self.files():
+            described = "SELECT column_name, column_type FROM (DESCRIBE FROM read_parquet(?))"
+            kinds = dict(engine.execute(described, [str(path)]).fetchall())
+            shapes = [f"st_aswkb({name}) AS {name}" if kinds[name].startswith("GEO") else name for name in GEO]
+            query = f"SELECT id, {', '.join([*shapes, *asked])} FROM read_parquet(?)"
+            parts.append(engine.sql(query, params=[str(path)]).to_arrow_table())
+        whole = pa.concat_tables(parts, promote_options="permissive")
+        live = ~np.isin(whole["id"].to_numpy(), list(self.deleted))
+        return _scan(whole.filter(pa.array(live)), filters)
+
+    def _for_duckdb(self, sql: str) -> str:
+        """Spark's UTF8_LCASE compares what is left when all is in lower case."""
+        return sql.lower().replace("name", "lower(name)") if self.collated and sql.startswith("name") else sql
+
+
+def _scan(table: pa.Table, filters: Sequence[str]) -> Scan:
+    table = table.sort_by("id")
+    shapes = {name: shapely.from_wkb(np.array(table[name].to_pylist(), object)) for name in GEO}
+    answers = {}
+    for number, sql in enumerate(filters):
+        held = table[f"q{number}"].to_pylist()
+        answers[sql] = np.array([one is True for one in held]), np.array([one is False for one in held])
+    return Scan(table["id"].to_numpy(), shapes, answers)
+
+
+# ---- the operations of each format: each yields its name when it is done
+
+
+def _write(asked: Asked, rows: pa.Table, **options: Any) -> None:
+    gl.write(rows, asked.folder, format=asked.form, spark=asked.spark, **PACKING, **options)
+
+
+def _apply(asked: Asked, verb: str, *, consent: Any = (), **options: Any) -> Any:
+    plan = getattr(gl.open(str(asked.folder)), f"plan_{verb}")(**options)
+    return plan.apply(spark=asked.spark, consent=consent)
+
+
+def _values(rows: pa.Table, *, geom: str, place: str) -> str:
+    """The rows as VALUES of Spark."""
+    lines = []
+    for row in rows.to_pylist():
+        shapes = [
+            "NULL" if row[name] is None else text.format(row[name].hex())
+            for name, text in (("geom", geom), ("place", place))
+        ]
+        x = "NULL" if row["x"] is None else f"double('{row['x']}')"
+        name = "NULL" if row["name"] is None else f"'{row['name']}'"
+        n = "NULL" if row["n"] is None else str(row["n"])
+        lines.append(f"({row['id']}L, {n}, {x}, {name}, DATE'{row['day']}', {', '.join(shapes)})")
+    return ", ".join(lines)
+
+
+SPARK_SHAPES = {"geom": "st_geomfromwkb(X'{}', 4326)", "place": "st_geogfromwkb(X'{}')"}
+
+
+def delta_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
+    """Create, append, Spark's own rows and deletes, repair, rewrite, collate, and take it back."""
+    table = f"delta.`{asked.folder}`"
+    _write(asked, make_rows(seed, 0, size), columns=TYPES)
+    yield "write"
+    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    yield "append"
+    asked.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    own = make_rows(seed + 2, 2 * size, 60)
+    asked.spark.sql(f"INSERT INTO {table} VALUES {_values(own, **SPARK_SHAPES)}")
+    yield "Spark's insert"
+    asked.spark.sql(f"DELETE FROM {table} WHERE id % 7 = 3")
+    asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
+    yield "Spark's delete"
+    _apply(asked, "repair")
+    yield "repair"
+    _apply(asked, "collations", changes={"name": "spark.UTF8_LCASE"}, consent="collations")
+    asked.collated = True
+    yield "collations"
+    rewritten = _apply(asked, "rewrite", cluster_by="geom", **PACKING)
+    yield "rewrite"
+    rewritten.undo(spark=asked.spark)
+    yield "undo"
+
+
+def enabled_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
+    """A table of bytes that Spark wrote, whose columns become geo columns."""
+    frame = asked.spark.createDataFrame(make_rows(seed, 0, size).to_pandas()).repartitionByRange(4, "id")
+    frame.write.format("delta").save(str(asked.folder))
+    _apply(asked, "enable", columns=TYPES, consent="geospatial")
+    yield "enable"
+
+
+def iceberg_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
+    """The same with Iceberg's own Spark as the other writer."""
+    assert asked.iceberg is not None
+    _write(asked, make_rows(seed, 0, size), columns=TYPES, properties={"write.delete.mode": "merge-on-read"})
+    yield "write"
+    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    yield "append"
+    own = make_rows(seed + 2, 2 * size, 60)
+    shapes = {"geom": "st_setsrid(st_geomfromwkb(X'{}'), 4326)", "place": SPARK_SHAPES["place"]}
+    asked.iceberg.sql(f"INSERT INTO {asked.name} VALUES {_values(own, **shapes)}")
+    asked.iceberg.sql(f"DELETE FROM {asked.name} WHERE id % 7 = 3")
+    asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
+    yield "Spark's insert and delete"
+    _apply(asked, "repair")
+    yield "repair"
+    rewritten = _apply(asked, "rewrite", cluster_by="place", **PACKING)
+    yield "rewrite"
+    rewritten.undo(spark=asked.spark)
+    yield "undo"
+
+
+def havasu_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
+    """Two columns of geometries, since Havasu has no geographies."""
+    types = {name: gl.geometry(encoding="ewkb") for name in GEO}
+    _write(asked, make_rows(seed, 0, size), columns=types)
+    yield "write"
+    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    yield "append"
+    rewritten = _apply(asked, "rewrite", cluster_by="geom", **PACKING)
+    yield "rewrite"
+    rewritten.undo(spark=asked.spark)
+    yield "undo"
+
+
+def parquet_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
+    """Files of bytes that become GeoParquet, grow, lose a file, and are written anew with coverings."""
+    asked.folder.mkdir()
+    rows = make_rows(seed, 0, size)
+    for start in range(0, size, 80):
+        pq.write_table(rows.slice(start, 80), asked.folder / f"part-{start:05}.parquet", row_group_size=40)
+    _apply(asked, "repair", columns=TYPES)
+    yield "repair"
+    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    yield "append"
+    (asked.folder / "part-00080.parquet").unlink()
+    yield "a file removed"
+    rewritten = _apply(asked, "rewrite", cluster_by="geom", covering=True, **PACKING)
+    yield "rewrite"
+    rewritten.undo(spark=asked.spark)
+    yield "undo"
+
+
+def converted_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
+    """A table of the format made of files of bytes."""
+    source = asked.folder.with_name(asked.folder.name + "-source")
+    source.mkdir()
+    pq.write_table(make_rows(seed, 0, size), source / "a.parquet")
+    types = {name: gl.geometry() for name in GEO} if asked.form == "havasu" else TYPES
+    plan = gl.open(str(source)).plan_convert(
+        str(asked.folder), format=asked.form, columns=types, cluster_by="geom", **PACKING
+    )
+    plan.apply(spark=asked.spark)
+    yield "convert"

@@ -1,0 +1,176 @@
+"""Random windows and filters, and which rows satisfy them by shapely and by engines that read every row.
+
+A question is a tree: windows are judged by shapely on the shapes that were read, filters of plain columns by the SQL of
+an engine in its list of columns, where no file can be skipped, and AND, OR, NOT by SQL's three values here.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import shapely
+
+from geolake_nb.core.box import Box
+from geolake_nb.core.predicate import And, Not, Or, Predicate, Spatial
+from geolake_nb.core.predicate_ops import SpatialOp
+from geolake_nb.core.predicate_sql import parse_predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+__all__ = ["WORDS", "Filter", "Question", "Scan", "draw_questions", "filters_of"]
+
+WORDS = ("anna", "Anna", "BERT", "bert", "Ärger", "ärger", "zoë", "ZOË", "", "straße", "Zürich", "m", "M", "émile")
+GEO = ("geom", "place")
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Every live row as one engine read it, in the order of the ids."""
+
+    ids: np.ndarray
+    shapes: Mapping[str, np.ndarray]
+    answers: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    """Of each filter: where it is true, and where it is false; it is neither where it is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Rows whose shape meets a box, or lies within it; a box may run over the antimeridian."""
+
+    column: str
+    box: Box
+    within: bool = False
+
+    def predicate(self) -> Predicate:
+        return Spatial.of(SpatialOp.WITHIN if self.within else SpatialOp.INTERSECTS, self.column, self.box)
+
+    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+        shapes = shapely.force_2d(scan.shapes[self.column])
+        box = self.box
+        if box.xmin <= box.xmax:
+            area = shapely.box(box.xmin, box.ymin, box.xmax, box.ymax)
+        else:
+            west, east = (box.xmin, 180.0), (-180.0, box.xmax)
+            area = shapely.union_all([shapely.box(one, box.ymin, other, box.ymax) for one, other in (west, east)])
+        shapely.prepare(area)
+        test = shapely.covered_by if self.within else shapely.intersects
+        true = test(shapes, area) & ~shapely.is_missing(shapes)
+        return true, ~true & ~shapely.is_missing(shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A comparison of a plain column, in SQL that all engines take alike."""
+
+    sql: str
+
+    def predicate(self) -> Predicate:
+        return parse_predicate(self.sql)
+
+    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+        return scan.answers[self.sql]
+
+
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """AND and OR of two questions, or NOT of one."""
+
+    word: str
+    parts: tuple[Question, ...]
+
+    def predicate(self) -> Predicate:
+        held = [part.predicate() for part in self.parts]
+        return Not(held[0]) if self.word == "NOT" else {"AND": And, "OR": Or}[self.word](tuple(held))
+
+    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+        (true, false), *rest = [part.judge(scan) for part in self.parts]
+        for other_true, other_false in rest:
+            if self.word == "AND":
+                true, false = true & other_true, false | other_false
+            else:
+                true, false = true | other_true, false & other_false
+        return (false, true) if self.word == "NOT" else (true, false)
+
+
+Question = Window | Filter | Compound
+
+
+def draw_questions(
+    seed: int, count: int, shapes: Sequence[tuple[float, float]], filters: Sequence[str]
+) -> list[Question]:
+    """So many questions; `shapes` are places around which windows are drawn."""
+    rng = random.Random(seed)
+    world = Box(-180, -90, 180, 90)
+    fixed: list[Question] = [Window(name, world) for name in GEO]
+    fixed += [Window("place", Box(179, -90, -179, 90)), Window("geom", Box(179.5, -60, -179.5, 60))]
+    fixed += [Window("geom", Box(1e-9, 89.9, 2e-9, 89.9)), Window("place", Box(-180, -90, -180, 90))]
+    fixed += [Filter(sql) for sql in filters]
+    drawn = [_draw(rng, shapes, filters, depth=rng.choice((0, 0, 1, 1, 2))) for _ in range(count)]
+    return [*fixed, *drawn]
+
+
+def _draw(rng: random.Random, shapes: Sequence[tuple[float, float]], filters: Sequence[str], *, depth: int) -> Question:
+    if depth == 0:
+        return Filter(rng.choice(filters)) if rng.random() < 0.3 else _window(rng, shapes)
+    word = rng.choice(("AND", "AND", "OR", "NOT"))
+    parts = [_draw(rng, shapes, filters, depth=depth - 1) for _ in range(1 if word == "NOT" else 2)]
+    return Compound(word, tuple(parts))
+
+
+def _window(rng: random.Random, shapes: Sequence[tuple[float, float]]) -> Window:
+    column = rng.choice(GEO)
+    x, y = rng.choice(shapes)
+    width, height = 10 ** rng.uniform(-3, 1.5), 10 ** rng.uniform(-3, 1.5)
+    way = rng.random()
+    if way < 0.15:  # a row itself, as a point
+        return Window(column, Box(x, y, x, y))
+    if way < 0.35:  # over the antimeridian
+        return Window(column, Box(180 - width, y - height, -180 + width, y + height))
+    x += rng.uniform(-width, width)
+    y += rng.uniform(-height, height)
+    low, high = max(-180.0, min(180.0, x - width)), max(-180.0, min(180.0, x + width))
+    bottom, top = max(-90.0, min(90.0, y - height)), max(-90.0, min(90.0, y + height))
+    return Window(column, Box(low, bottom, high, top), within=column == "geom" and rng.random() < 0.3)
+
+
+def filters_of(seed: int, count: int, ids: int) -> list[str]:
+    """Comparisons of `id`, `n`, `x`, `name` and `day`: numbers, NaN, texts, dates and nulls."""
+    rng = random.Random(seed)
+    made = [
+        "n IS NULL",
+        "name IS NOT NULL",
+        "x IS NOT NULL",
+        "name = ''",
+        "n <> 3",
+        "id < 0",
+        "name > 'Z'",
+        "x > 1e300",
+    ]
+    signs = ("=", "<>", "<", "<=", ">", ">=")
+    for _ in range(count):
+        sign = rng.choice(signs)
+        way = rng.randrange(6)
+        if way == 0:
+            made.append(f"id {sign} {rng.randrange(ids)}")
+        elif way == 1:
+            made.append(f"n {sign} {rng.randint(-6, 60)}")
+        elif way == 2:
+            low = rng.randint(-5, 50)
+            made.append(f"n BETWEEN {low} AND {low + rng.randint(0, 9)}")
+        elif way == 3:
+            made.append(f"x {sign} {rng.choice((0.0, -1.5, rng.uniform(-100, 100)))}")
+        elif way == 4:
+            some = ", ".join(_text(one) for one in rng.sample(WORDS, 2))
+            made.append(f"name IN ({some})" if sign in "=<>" else f"name {sign} {_text(rng.choice(WORDS))}")
+        else:
+            made.append(f"day {sign} DATE '20{rng.randint(10, 30)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}'")
+    return list(dict.fromkeys(made))
+
+
+def _text(word: str) -> str:
+    return "'" + word.replace("'", "''") + "'"

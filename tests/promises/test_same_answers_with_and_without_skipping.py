@@ -1,0 +1,58 @@
+"""The same answers with and without skipping, after every operation, against full scans of Spark and DuckDB.
+
+The heavy dose is `python -m tests.heavy.same_answers --rounds 20 --questions 500`.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.heavy.same_answers import Tally, ask, run
+from tests.promises import asked_tables
+from tests.promises.asked_tables import Asked
+
+pytestmark = pytest.mark.spark
+
+SIZE, QUESTIONS = 480, 40
+
+
+@pytest.mark.parametrize("form", ["delta", "havasu", "parquet"])
+def test_every_row_that_a_full_scan_finds_is_in_what_is_kept(spark, tmp_path, form):
+    assert_same(run_one(form, tmp_path, spark, None))
+
+
+def test_every_row_of_iceberg_that_its_own_spark_finds_is_in_what_is_kept(spark, tmp_path, iceberg_spark):
+    assert_same(run_one("iceberg", tmp_path, spark, iceberg_spark))
+
+
+def run_one(form, folder, spark, iceberg) -> Tally:
+    tally = Tally()
+    run(folder, spark, iceberg, seed=3, size=SIZE, questions=QUESTIONS, tally=tally, forms=(form,))
+    return tally
+
+
+def assert_same(tally: Tally) -> None:
+    assert not tally.problems, "\n".join(tally.problems[:5])
+    for state, count in tally.asked.items():
+        assert count > QUESTIONS, state
+        assert tally.found[state] > count, state
+        # Or there would be nothing to lose.
+        assert tally.files_skipped[state] > 0.1 * tally.files[state], state
+
+
+def test_a_bound_that_loses_rows_is_seen(spark, tmp_path):
+    asked = Asked("delta", tmp_path / "t", spark)
+    next(asked_tables.delta_states(asked, 3, SIZE))
+    log = asked.folder / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            stats = json.loads(line["add"]["stats"])
+            stats["maxValues"]["geom"] = stats["minValues"]["geom"]
+            line["add"]["stats"] = json.dumps(stats)
+    log.write_text("\n".join(map(json.dumps, lines)))
+    tally = Tally()
+    ask(asked, "broken", 3, QUESTIONS, tally)
+    assert any("the files that are kept lack the rows" in problem for problem in tally.problems)
