@@ -135,10 +135,11 @@ def metadata_of(folder: Path | str) -> dict[str, Any]:
         return found
 
 
-def entries_of(folder: Path | str) -> list[dict[str, Any]]:
-    """All manifest entries of the newest snapshot with what the list says, read with fastavro."""
+def entries_of(folder: Path | str, snapshot: int | None = None) -> list[dict[str, Any]]:
+    """All manifest entries of a snapshot, the current one by default, with what the list says, read with fastavro."""
     metadata = metadata_of(folder)
-    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"])
+    wanted = metadata["current-snapshot-id"] if snapshot is None else snapshot
+    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == wanted)
     found = []
     for listed in _records(current["manifest-list"]):
         found += [{**entry, "listed": listed} for entry in _records(listed["manifest_path"])]
