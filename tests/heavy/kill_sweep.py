@@ -1,6 +1,6 @@
 """kill -9 at random moments of repair and rewrite: the table is at version N or N + 1, and no row is lost.
 
-python -m tests.heavy.kill_sweep --count 100, with `--format havasu` for that format.
+python -m tests.heavy.kill_sweep --count 100, with `--format havasu` or `--format iceberg` for those.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 VERBS = ("repair", "rewrite")
-MARKS = ("begin", "commit")
+MARKS = ("begin", "commit", "committed")
 
 
 def sweep(
@@ -37,27 +37,29 @@ def sweep(
     form: str = "delta",
 ) -> dict[str, dict[str, int]]:
     """Kill `count` runs of each verb; how many left the old version, and how many the new one."""
+    import geolake_nb as gl
     from tests.spark.point_table import make_points, rows_of
 
-    source = folder / "source"
-    make_points(spark, str(source), rows=3000, files=6)
-    expected = rows_of(spark, str(source))
+    table, kept = folder / "table", folder / "kept"
+    make_points(spark, str(table), rows=3000, files=6)
+    expected = rows_of(spark, str(table))
     if form != "delta":
-        source = _as_havasu(spark, source, folder / "havasu")
+        table = _as_format(spark, table, folder / form, form)
+    base = gl.open(str(table)).version
+    shutil.copytree(table, kept)
     draw = random.Random(seed)
-    import geolake_nb as gl
-
     told: dict[str, dict[str, int]] = {}
     for verb in verbs:
-        whole = _run(verb, _copy(source, folder / f"{verb}-whole"), folder)
+        whole = _run(verb, _restored(kept, table), folder)
         told[verb] = {"old": 0, "new": 0}
         for number in range(count):
-            table = _copy(source, folder / f"{verb}-{number}")
-            # Half of the kills fall into the job, the others from where the commit begins until after it.
-            mark = "begin" if number % 2 else "commit"
-            _run(verb, table, folder, kill=(mark, whole[mark] * draw.uniform(0, 0.95 if number % 2 else 1.5)))
-            told[verb][_check(spark, table, expected, base=gl.open(str(source)).version)] += 1
-            shutil.rmtree(table)
+            # The kills fall in turn into the job, into the commit, and between that and the end.
+            mark = MARKS[number % len(MARKS)]
+            span = whole[mark] - whole[MARKS[number % len(MARKS) + 1]] if mark != MARKS[-1] else whole[mark]
+            _run(verb, _restored(kept, table), folder, kill=(mark, span * draw.uniform(0, 0.95)))
+            left = _check(spark, table, expected, base=base)
+            told[verb][left] += 1
+            print(f"{verb} {number}: killed after {mark!r}, at the {left} version", flush=True)
     return told
 
 
@@ -84,6 +86,8 @@ def _rows(spark: SparkSession, table: Path) -> list[tuple[int, str, bytes | None
     from tests.spark.point_table import rows_of
 
     if (table / "_delta_log").exists():
+        jvm: Any = spark._jvm
+        jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # it has seen the table of the kill before
         return rows_of(spark, str(table))
     found = []
     for key in data_keys(gl.open(str(table)).snapshot):
@@ -92,26 +96,28 @@ def _rows(spark: SparkSession, table: Path) -> list[tuple[int, str, bytes | None
     return sorted(found)
 
 
-def _as_havasu(spark: SparkSession, source: Path, target: Path) -> Path:
+def _as_format(spark: SparkSession, source: Path, target: Path, form: str) -> Path:
     import geolake_nb as gl
     from geolake_nb.core.types import GeometryEncoding, GeometryType
 
     frame = spark.read.format("delta").load(str(source)).selectExpr("id", "name", "st_asbinary(geom) AS geom")
-    wkb = GeometryType(encoding=GeometryEncoding.WKB)
-    gl.write(frame.repartition(6), target, format="havasu", columns={"geom": wkb}, spark=spark)
+    type_ = GeometryType(encoding=GeometryEncoding.WKB) if form == "havasu" else gl.geometry()
+    gl.write(frame.repartition(6), target, format=form, columns={"geom": type_}, spark=spark)
     return target
 
 
-def _copy(source: Path, target: Path) -> Path:
-    shutil.copytree(source, target)
-    return target
+def _restored(kept: Path, table: Path) -> Path:
+    """The table as it was, where it was: it may hold absolute paths."""
+    shutil.rmtree(table)
+    shutil.copytree(kept, table)
+    return table
 
 
 def _run(verb: str, table: Path, folder: Path, *, kill: tuple[str, float] | None = None) -> dict[str, float]:
     """Run the verb in a process of its own, and kill it so many seconds after a mark.
 
     The seconds from each mark to the end: `begin` comes before the plan is applied, `commit` when all files are
-    written.
+    written, `committed` when that has returned.
     """
     command = [sys.executable, "-m", "tests.heavy.kill_sweep", "--victim", verb, str(table), str(folder)]
     # A group of its own: the JVM and the Python workers die with it.
@@ -151,7 +157,9 @@ def _victim(verb: str, table: str, folder: str) -> None:
 
     def tell_and_commit(*arguments: Any) -> Any:
         print("commit", flush=True)
-        return commit(*arguments)
+        made = commit(*arguments)
+        print("committed", flush=True)
+        return made
 
     committing.commit_change = tell_and_commit
     print("begin", flush=True)
@@ -163,7 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=50, help="kills of each verb")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--format", choices=("delta", "havasu"), default="delta")
+    parser.add_argument("--format", choices=("delta", "havasu", "iceberg"), default="delta")
     parser.add_argument("--verb", action="append", choices=VERBS, help="only this verb; may be repeated")
     parser.add_argument("--victim", nargs=3, metavar=("VERB", "TABLE", "FOLDER"), help=argparse.SUPPRESS)
     options = parser.parse_args()
