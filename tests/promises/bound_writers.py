@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["ELLIPSOIDS", "Made", "Rows", "with_spark", "without_spark"]
+__all__ = ["ELLIPSOIDS", "GEO", "Made", "Rows", "with_spark", "without_spark"]
 
 ELLIPSOIDS = ("karney", "vincenty", "thomas", "andoyer")
 GEO = ("geom", "sphere", "ellipsoid")
