@@ -1,6 +1,7 @@
 """Long use of one kernel: opens, maps, explanations, checks and magics, cell after cell as JupyterLab sends them.
 
 python -m tests.heavy.long_use --count 500
+The same number of cells that only show a line of HTML tells what the kernel itself keeps of each.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tests import small_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 WARM_UP = 12
 _MAKERS = {
@@ -29,7 +30,7 @@ _SECONDS = 120
 
 _FIRST = """
 import json
-from IPython.display import clear_output, display
+from IPython.display import HTML, clear_output, display
 import geolake_nb as gl
 %load_ext geolake_nb
 """
@@ -48,6 +49,7 @@ _CELLS = {
     "magic map": "%geolake map t",
     "magic check": "%geolake check t",
 }
+_LINE = "display(HTML('<b>a line</b>'))"
 _PROBE = """
 def _told():
     import collections, ctypes, gc, os, threading
@@ -141,14 +143,14 @@ def running_kernel() -> Iterator[Kernel]:
         manager.shutdown_kernel(now=True)
 
 
-def use(folder: Path, *, looks: Sequence[int]) -> list[Held]:
+def use(folder: Path, *, looks: Sequence[int], cells: Mapping[str, str] = _CELLS) -> list[Held]:
     """Run the cells again and again over a table of each format, and look at the kernel after so many rounds."""
     folders = [str(make(folder / name)) for name, make in _MAKERS.items()]
     found = []
     with running_kernel() as kernel:
         kernel.run("first", _FIRST)
         for number in range(1, max(looks) + 1):
-            for cell, code in _CELLS.items():
+            for cell, code in cells.items():
                 kernel.run(cell, code.format(folder=folders[number % len(folders)]))
             if number in looks:
                 found.append(Held(number, **json.loads(kernel.run("look", _PROBE))))
@@ -159,9 +161,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500, help="rounds")
     count = parser.parse_args().count
-    with tempfile.TemporaryDirectory() as folder:
-        for one in use(Path(folder), looks=(count // 10, (count // 10 + count) // 2, count)):
-            print(one)
+    looks = (count // 10, (count // 10 + count) // 2, count)
+    for what, cells in {"ours": _CELLS, "a line": dict.fromkeys(_CELLS, _LINE)}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            for one in use(Path(folder), looks=looks, cells=cells):
+                print(f"{what:6}: {one}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import signal
 import stat
 import sys
 import threading
+import types
+import unittest.mock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,8 +33,7 @@ _WRITES = os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_WRONLY
 def points_of(work: Work, folder: Path) -> list[str]:
     """Do the work in a process of its own that is not killed; the points that it passed, by name."""
     told, telling = _CONTEXT.Pipe(duplex=False)
-    child = _CONTEXT.Process(target=_count, args=(work, folder, telling))
-    child.start()
+    child = _started(_count, work, folder, telling)
     telling.close()
     points: list[str] = told.recv()
     child.join(60)
@@ -42,10 +43,17 @@ def points_of(work: Work, folder: Path) -> list[str]:
 
 def die_at(work: Work, folder: Path, point: int) -> None:
     """Do the work in a process of its own that is killed at its nth point, the first being 1."""
-    child = _CONTEXT.Process(target=_die, args=(work, folder, point))
-    child.start()
+    child = _started(_die, work, folder, point)
     child.join(60)
     assert child.exitcode == -signal.SIGKILL, f"it was not killed at point {point}: {child.exitcode}"
+
+
+def _started(target: Callable[..., None], *words: object) -> Any:
+    child = _CONTEXT.Process(target=target, args=words)
+    # IPython, where a test has used it, leaves a main module of which multiprocessing cannot tell where it is from.
+    with unittest.mock.patch.dict(sys.modules, {"__main__": types.ModuleType("__main__")}):
+        child.start()
+    return child
 
 
 def _count(work: Work, folder: Path, telling: Any) -> None:
