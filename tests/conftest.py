@@ -20,7 +20,14 @@ settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
 
-_COSTLY = ("tests/demo/", "tests/jupyter/lab/", "tests/notebooks/", "tests/promises/", "tests/spark/")
+_COSTLY = (
+    "tests/demo/",
+    "tests/formats/iceberg/test_spark_tables.py",
+    "tests/jupyter/lab/",
+    "tests/notebooks/",
+    "tests/promises/",
+    "tests/spark/",
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups

@@ -183,8 +183,11 @@ CASES = {
     "delta undo": Case(delta_repaired, undo, repair),
     **{
         f"havasu {version} {verb}": Case(havasu(version), change, havasu_append)
-        for version in (1, 2)
-        for verb, change in (("append", havasu_append), ("repair", havasu_repair), ("rewrite", havasu_rewrite))
+        for version, verb, change in (
+            (1, "append", havasu_append),
+            (2, "repair", havasu_repair),
+            (2, "rewrite", havasu_rewrite),
+        )
     },
 }
 SETS = {

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.spark
 
 def slow(batches):
     for batch in batches:
-        time.sleep(0.3)
+        time.sleep(1)
         yield batch
 
 
