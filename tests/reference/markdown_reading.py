@@ -52,7 +52,8 @@ def read_page(path: Path) -> Page:
             codes.append(Code(language, node["raw"], mark == "runs"))
         elif node["type"] == "codespan":
             codes.append(Code("", node["raw"]))
-        assert not node["type"].endswith("html"), (path, node)
+        is_comment = re.fullmatch(r"<!-- /?\w+ -->\s*", node.get("raw", ""))
+        assert is_comment or not node["type"].endswith("html"), (path, node)
     return Page(
         tuple(_text(node) for node in nodes if node["type"] == "heading"),
         tuple(node["attrs"]["url"] for node in nodes if node["type"] in ("link", "image")),
