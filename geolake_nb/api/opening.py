@@ -75,7 +75,7 @@ class Source:
                 allow_unknown_features=self.allow_unknown_features,
             )
         if self.format is TableFormat.PARQUET:
-            from geolake_nb.formats.parquet_files import open_parquet
+            from geolake_nb.formats.parquet.files import open_parquet
 
             return open_parquet(self.place, options=self.options)
         from geolake_nb.formats.iceberg.snapshot import open_iceberg
@@ -227,7 +227,7 @@ def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:
 def _look_into(place: str, options: dict[str, str]) -> Source:
     from geolake_nb.formats.delta.snapshot import is_delta
     from geolake_nb.formats.iceberg.snapshot import is_iceberg
-    from geolake_nb.formats.parquet_files import is_parquet_place
+    from geolake_nb.formats.parquet.files import is_parquet_place
 
     storage = Storage.at(place, options=options)
     if is_delta(storage):
@@ -246,7 +246,7 @@ def _look_into(place: str, options: dict[str, str]) -> Source:
 
 
 def _is_parquet_file(place: str, options: dict[str, str]) -> bool:
-    from geolake_nb.formats.parquet_files import is_parquet_place
+    from geolake_nb.formats.parquet.files import is_parquet_place
 
     storage, name = Storage.with_file(place, options=options)
     return storage.exists(name) and is_parquet_place(storage, name)

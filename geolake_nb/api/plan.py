@@ -11,7 +11,7 @@ from geolake_nb.core.message_text import plural
 from geolake_nb.core.showing import Shown
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.planning.change_text import change_dict, change_text
-from geolake_nb.planning.finding import printable
+from geolake_nb.planning.health.finding import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.api.opening import Source
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.rewrite_preview import Preview
+    from geolake_nb.planning.writing.preview import Preview
 
     Progress = Callable[[int, int], None]
 
@@ -63,7 +63,7 @@ class Plan(Shown):
 
     def preview(self, *, windows: int = 100, on_progress: Progress | None = None) -> Preview:
         """Boxes, overlap and share of files read before and after a rewrite, from a sample of the rows."""
-        from geolake_nb.planning.rewrite_preview import preview
+        from geolake_nb.planning.writing.preview import preview
         from geolake_nb.spark.parquet_source import sample_parquet
 
         return preview(

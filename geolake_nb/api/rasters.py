@@ -44,8 +44,8 @@ def load(
     the rasters point to them. `roots` are the only places where files may be; any place by default. World files and
     others beside a GeoTIFF are not read.
     """
-    from geolake_nb.formats.out_db import OutDbRoots
-    from geolake_nb.formats.raster_files import find_geotiffs
+    from geolake_nb.formats.rasters.files import find_geotiffs
+    from geolake_nb.formats.rasters.out_db import OutDbRoots
     from geolake_nb.spark.raster_load import load_rasters
     from geolake_nb.spark.session import session_for
 
@@ -95,7 +95,7 @@ def statistics(
     from geolake_nb.core.band_statistics import band_statistics
 
     if hasattr(rasters, "mapInArrow"):
-        from geolake_nb.formats.out_db import OutDbRoots
+        from geolake_nb.formats.rasters.out_db import OutDbRoots
         from geolake_nb.spark.raster_statistics import frame_statistics
 
         return frame_statistics(rasters, column, OutDbRoots.of(roots, storage_options))
@@ -111,7 +111,7 @@ def thumbnail(
     transparent. Bytes are shown as they are, others stretched between their outer percentiles.
     """
     from geolake_nb.core.raster_given import raster_from
-    from geolake_nb.formats.out_db import OutDbRoots, out_db_picture
+    from geolake_nb.formats.rasters.out_db import OutDbRoots, out_db_picture
 
     return out_db_picture(raster_from(raster), OutDbRoots.of(roots, storage_options), size=size)
 
@@ -138,7 +138,7 @@ def read(table: Table, path: str, raster: int = 0, *, column: str | None = None)
 
     Out-db bands stay as they are: `to_geotiff`, `statistics` and `thumbnail` read their files below `roots`.
     """
-    from geolake_nb.formats.raster_reading import read_raster
+    from geolake_nb.formats.rasters.reading import read_raster
 
     return read_raster(table._storage, table.snapshot, path, raster, column)
 
@@ -156,8 +156,8 @@ def check(
     file may be larger. `state` is `ok, refused, missing, unreadable` or `differs`, and `problem` says why. Only the
     headers of GeoTIFF files below `roots` are read; other URLs are `refused`, unopened.
     """
-    from geolake_nb.formats.out_db import OutDbRoots
-    from geolake_nb.formats.out_db_check import check_out_db
+    from geolake_nb.formats.rasters.out_db import OutDbRoots
+    from geolake_nb.formats.rasters.out_db_check import check_out_db
 
     allowed = OutDbRoots.of(roots, storage_options)
     return check_out_db(table._storage, table.snapshot, allowed, on_progress=on_progress)
@@ -165,6 +165,6 @@ def check(
 
 def _in_db(raster: Any, roots: Roots, storage_options: Mapping[str, str] | None) -> Raster:
     from geolake_nb.core.raster_given import raster_from
-    from geolake_nb.formats.out_db import OutDbRoots, in_db
+    from geolake_nb.formats.rasters.out_db import OutDbRoots, in_db
 
     return in_db(raster_from(raster), OutDbRoots.of(roots, storage_options))

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.file_table import FileTable
     from geolake_nb.formats.snapshot import Protocol, Snapshot
+    from geolake_nb.planning.delta.table_collations import TableCollations
     from geolake_nb.planning.diff import Diff
-    from geolake_nb.planning.explanation import Explanation
-    from geolake_nb.planning.finding import Findings
-    from geolake_nb.planning.table_collations import TableCollations
+    from geolake_nb.planning.health.finding import Findings
+    from geolake_nb.planning.scan.explanation import Explanation
 
     Progress = Callable[[int, int], None]
 
@@ -85,7 +85,7 @@ class Table(TablePlans, TableViews, Shown):
     def history(self, *, newest: int | None = None) -> History:
         """The versions of the table, or so many of them, newest first; of Parquet files what this toolkit changed."""
         if self.snapshot.format is TableFormat.PARQUET:
-            from geolake_nb.formats.parquet_history import parquet_history
+            from geolake_nb.formats.parquet.history import parquet_history
 
             return History(parquet_history(self.snapshot, newest=newest))
         return History(self._source.history(newest=newest))
@@ -146,7 +146,7 @@ class Table(TablePlans, TableViews, Shown):
 
     def raster_bands(self, path: str, *, column: str | None = None) -> pa.Table:
         """The bands of the rasters in one data file: what a cell holds, and where the cells are; none is read."""
-        from geolake_nb.formats.raster_bands import raster_bands
+        from geolake_nb.formats.rasters.bands import raster_bands
         from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
 
         name = mapped_column(self.snapshot, column)
@@ -168,7 +168,7 @@ class Table(TablePlans, TableViews, Shown):
         box is about where there are several. Strings with a collation are compared by Spark: by the session that is
         given or by the one that runs; without one their statistics skip nothing.
         """
-        from geolake_nb.planning.explain import explain
+        from geolake_nb.planning.scan.explain import explain
         from geolake_nb.spark.collator import collator_of
 
         groups = self.row_groups() if row_groups else None
@@ -181,7 +181,7 @@ class Table(TablePlans, TableViews, Shown):
         alone. `deep=True` reads every value of the geo columns, a number reads that many files, spread over the table.
         """
         from geolake_nb.formats import data_files
-        from geolake_nb.planning.check import check
+        from geolake_nb.planning.health.check import check
 
         if deep is not False and deep < 1:
             raise GeolakeError(f"deep is {deep}", remedy="give True for all files, or how many to read")
@@ -203,7 +203,7 @@ class Table(TablePlans, TableViews, Shown):
     @property
     def collations(self) -> TableCollations:
         """The collations of the strings, for which versions there are statistics, and which files lack them."""
-        from geolake_nb.planning.table_collations import table_collations
+        from geolake_nb.planning.delta.table_collations import table_collations
 
         return table_collations(self.snapshot)
 

@@ -75,7 +75,7 @@ class TablePlans:
         """
         if covering:
             self._require(TableFormat.PARQUET, "a bbox covering")
-        from geolake_nb.planning.packing import Packing
+        from geolake_nb.planning.writing.packing import Packing
 
         change = self._planner(Verb.REWRITE)(
             self._storage,
@@ -94,7 +94,7 @@ class TablePlans:
 
     def plan_enable(self, columns: Mapping[str, GeometryType | GeographyType]) -> Plan:
         """Columns of WKB, EWKB or WKT become geometries or geographies; without columns, only the feature."""
-        from geolake_nb.planning.enable import plan_enable
+        from geolake_nb.planning.delta.enable import plan_enable
 
         self._require(TableFormat.DELTA, "enable")
         return self._plan(plan_enable(self._storage, self.snapshot, columns))
@@ -135,7 +135,7 @@ class TablePlans:
         `refresh` computes them for files that lack them; `upgrade` does so for Spark's version of the collation and
         drops those of older ones.
         """
-        from geolake_nb.planning.collate import plan_collations
+        from geolake_nb.planning.delta.collate import plan_collations
 
         self._require(TableFormat.DELTA, "collations")
         change = plan_collations(self._storage, self.snapshot, changes or {}, refresh=refresh, upgrade=upgrade)
@@ -155,9 +155,7 @@ class TablePlans:
 
     def _planner(self, verb: Verb) -> Callable[..., Change]:
         """The function that decides on a change of this verb for the table's format."""
-        form = self.snapshot.format
-        name = verb.value if form is TableFormat.DELTA else f"{form.value}_{verb.value}"
-        module = importlib.import_module(f"geolake_nb.planning.{name}")
+        module = importlib.import_module(f"geolake_nb.planning.{self.snapshot.format.value}.{verb.value}")
         planner: Callable[..., Change] = getattr(module, f"plan_{verb.value}")
         return planner
 

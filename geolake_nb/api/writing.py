@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.types import GeographyType, GeometryType
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.row_sources import GivenRows
+    from geolake_nb.planning.writing.row_sources import GivenRows
 
     Progress = Callable[[int, int], None]
     GeoType = GeometryType | GeographyType
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["plan_convert", "plan_write", "write"]
 
 _PLANNERS = {"append": "plan_append", "create": "plan_new", "overwrite": "plan_overwrite"}
-_DELTA = {"plan_append": "append", "plan_convert": "convert", "plan_new": "convert"}
 _MIXED = re.compile(r"(geometry|geography)\(SRID:ANY\b", re.IGNORECASE)
 
 
@@ -98,7 +97,7 @@ def plan_write(
     """What `write` would do, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
     from geolake_nb.planning.change import of_table
-    from geolake_nb.planning.packing import Packing
+    from geolake_nb.planning.writing.packing import Packing
 
     form = _format(format)
     if mode not in _PLANNERS:
@@ -142,7 +141,7 @@ def plan_convert(
     storage_options: Mapping[str, str] | None = None,
 ) -> Plan:
     """A new table at `target` with the rows of a set of Parquet files."""
-    from geolake_nb.planning.packing import Packing
+    from geolake_nb.planning.writing.packing import Packing
 
     form = _format(format)
     source = _target(os.fspath(target), storage_options, form, new=True)
@@ -183,8 +182,8 @@ def _format(name: str) -> TableFormat:
 
 def _planner(form: TableFormat, name: str) -> Callable[..., Change]:
     """The function that decides what is written in this format."""
-    module = _DELTA.get(name, "append") if form is TableFormat.DELTA else f"{form.value}_new"
-    found: Callable[..., Change] | None = getattr(importlib.import_module(f"geolake_nb.planning.{module}"), name, None)
+    module = importlib.import_module(f"geolake_nb.planning.{form.value}.new")
+    found: Callable[..., Change] | None = getattr(module, name, None)
     if found is None:
         what = f"{name.removeprefix('plan_')} is not offered for {form.value} tables"
         raise RefusedError(what, remedy="use mode='create' or mode='append'")
@@ -233,7 +232,7 @@ def _given_frame(frame: Any, columns: Mapping[str, GeoType], where: str) -> Give
     """A DataFrame with the schema that its JVM knows: Python's Spark cannot say all of its geo types."""
     from geolake_nb.core.schema import join_path, split_path
     from geolake_nb.core.schema_delta import from_delta_schema
-    from geolake_nb.planning.row_sources import GivenRows
+    from geolake_nb.planning.writing.row_sources import GivenRows
 
     text = frame._jdf.schema().json() if hasattr(frame, "_jdf") else frame.schema.json()
     value = json.loads(text)
@@ -279,7 +278,7 @@ def _given_arrow(table: Any, where: str) -> GivenRows:
     import pyarrow.parquet as pq
 
     from geolake_nb.core.schema_parquet import from_parquet_schema
-    from geolake_nb.planning.row_sources import GivenRows
+    from geolake_nb.planning.writing.row_sources import GivenRows
 
     file = io.BytesIO()
     try:

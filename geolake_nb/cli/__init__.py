@@ -29,7 +29,7 @@ from geolake_nb.cli import (
 )
 from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError
-from geolake_nb.planning.finding import printable
+from geolake_nb.planning.health.finding import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

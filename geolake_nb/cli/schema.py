@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the schema."""
     from geolake_nb.core.schema import type_name
-    from geolake_nb.planning.finding import printable
+    from geolake_nb.planning.health.finding import printable
 
     schema = open_table(options).schema
     if options.json:

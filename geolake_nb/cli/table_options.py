@@ -87,7 +87,7 @@ def print_table(table: pa.Table, options: argparse.Namespace, what: str) -> None
     if options.json:
         print_json({what.replace(" ", "_"): table.to_pylist()})
         return
-    from geolake_nb.planning.finding import printable
+    from geolake_nb.planning.health.finding import printable
 
     for number, row in enumerate(table.slice(0, options.limit).to_pylist()):
         known = [f"{name}={_shown(value)}" for name, value in row.items() if name != "path" and value is not None]

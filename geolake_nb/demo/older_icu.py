@@ -27,7 +27,7 @@ def older_icu(path: str | os.PathLike[str], *, version: str = "77.1.0.0") -> int
     from geolake_nb.formats.delta.commit import DeltaCommit, commit
     from geolake_nb.formats.delta.raw_adds import raw_adds
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.collate import hints_action
+    from geolake_nb.planning.delta.collate import hints_action
     from geolake_nb.planning.format_facts import collation_hints
 
     snapshot = open_table(path).snapshot

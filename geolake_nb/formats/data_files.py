@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.footer_view import FooterReader
-from geolake_nb.formats.parquet_opening import open_parquet_file
+from geolake_nb.formats.parquet.footer_view import FooterReader
+from geolake_nb.formats.parquet.opening import open_parquet_file
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def footer_tables(
 
     The latter has a row a file and column: see `footer_facts`.
     """
-    from geolake_nb.formats.footer_facts import footer_facts
+    from geolake_nb.formats.parquet.footer_facts import footer_facts
 
     groups, facts = [], []
     for part in _footers(storage, snapshot, None, on_progress):
@@ -127,7 +127,7 @@ def _footers(
 
 def _row_groups(storage: Storage, snapshot: Snapshot, part: _Footers) -> pa.Table:
     """The row groups of some files, with paths as the file table has them."""
-    from geolake_nb.formats.row_groups import row_groups
+    from geolake_nb.formats.parquet.row_groups import row_groups
 
     table = row_groups(storage, part.keys, snapshot.schema, footers=part.footers)
     places = pc.index_in(table["path"].combine_chunks(), value_set=pa.array(part.keys, pa.string()))

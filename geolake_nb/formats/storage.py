@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from geolake_nb.errors import MissingFileError, StorageError
-from geolake_nb.formats.parquet_footer import FIRST_READ, footer_bytes, parse_footer
+from geolake_nb.formats.parquet.footer import FIRST_READ, footer_bytes, parse_footer
 from geolake_nb.formats.storage_local import LocalFolder
 from geolake_nb.formats.storage_objects import ObjectPrefix
 from geolake_nb.formats.storage_place import Backend, Entry, Place, clean_key, is_url, split_last

@@ -11,8 +11,8 @@ from geolake_nb.core.schema import join_path, type_name
 from geolake_nb.core.schema_delta import from_delta_schema
 from geolake_nb.core.types import StringType
 from geolake_nb.errors import CollationError
-from geolake_nb.planning.collate import schema_collation
-from geolake_nb.planning.table_collations import statistics_text, table_collations
+from geolake_nb.planning.delta.collate import schema_collation
+from geolake_nb.planning.delta.table_collations import statistics_text, table_collations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -13,7 +13,7 @@ from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
 from geolake_nb.jupyter.collation_names import collation_names, found_names
 from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, beside, button, control, heading, shown
 from geolake_nb.jupyter.html import tag
-from geolake_nb.planning.collate import string_path
+from geolake_nb.planning.delta.collate import string_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from geolake_nb.planning.mapped_column import filtered_column
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.map_view import GeolakeMap
-    from geolake_nb.planning.explanation import Explanation
+    from geolake_nb.planning.scan.explanation import Explanation
 
 __all__ = ["ExplanationView", "display_explanation"]
 

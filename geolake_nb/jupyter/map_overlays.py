@@ -18,8 +18,8 @@ from geolake_nb.core.types import RasterType
 from geolake_nb.errors import CrsError, GeolakeError
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_widget import pack_parts, pack_rings
-from geolake_nb.planning.file_pruning import leaves
 from geolake_nb.planning.mapped_column import geo_type_of
+from geolake_nb.planning.scan.file_pruning import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.api.table import Table
     from geolake_nb.jupyter.map_layers import PlacedBoxes
-    from geolake_nb.planning.explanation import Explanation
+    from geolake_nb.planning.scan.explanation import Explanation
 
 __all__ = ["MOST_NAMES", "GeolakeMap", "map_traits", "page_traits", "side_by_side", "window_filter"]
 
@@ -224,7 +224,7 @@ class GeolakeMap(MapWidget):
     def _ask(self, asked: Predicate) -> Explanation:
         if self._table is not None:
             return self._table.explain(asked)
-        from geolake_nb.planning.explain import explain
+        from geolake_nb.planning.scan.explain import explain
         from geolake_nb.spark.collator import collator_of
 
         return explain(self.snapshot, asked, collator=collator_of(None))
@@ -385,7 +385,7 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
 
 def _marks(found: Explanation) -> tuple[bytes, list[str]]:
     """One byte a file: 1 for what is read, 2 and up for the reasons to skip it."""
-    from geolake_nb.planning.scan_reason import SCAN_REASONS
+    from geolake_nb.planning.scan.reason import SCAN_REASONS
 
     skipped = [reason for reason in found.by_reason() if not reason.kept]
     codes = np.ones(len(SCAN_REASONS), np.uint8)
@@ -416,7 +416,7 @@ _DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED
 def _reason_texts(found: Explanation) -> pa.Array:
     import pyarrow as pa
 
-    from geolake_nb.planning.scan_reason import SCAN_REASONS
+    from geolake_nb.planning.scan.reason import SCAN_REASONS
 
     texts = pa.array([f"{'read' if reason.kept else 'skipped'}: {reason.text}" for reason in SCAN_REASONS])
     return pa.DictionaryArray.from_arrays(pa.array(found.judgement.reasons), texts)

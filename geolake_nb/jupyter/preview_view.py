@@ -11,7 +11,7 @@ from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.progress import in_notebook
 
 if TYPE_CHECKING:
-    from geolake_nb.planning.rewrite_preview import Preview, PreviewSide
+    from geolake_nb.planning.writing.preview import Preview, PreviewSide
 
 __all__ = ["display_preview", "preview_maps"]
 

@@ -15,12 +15,12 @@ from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, button, control, 
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.preview_view import preview_maps
 from geolake_nb.jupyter.rewrite_draft import RewriteDraft, cluster_columns, draft_for
-from geolake_nb.planning.packing import ROW_GROUP_ROWS
+from geolake_nb.planning.writing.packing import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
-    from geolake_nb.planning.rewrite_preview import Preview
+    from geolake_nb.planning.writing.preview import Preview
 
 __all__ = ["RewriteDialog"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.core.schema import type_name
 from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.planning.clustering import Ordering
+from geolake_nb.planning.writing.clustering import Ordering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.core.message_text import plural
 from geolake_nb.formats.snapshot import TableFormat
-from geolake_nb.planning.explanation_text import bytes_text
-from geolake_nb.planning.finding import printable
+from geolake_nb.planning.health.finding import printable
+from geolake_nb.planning.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

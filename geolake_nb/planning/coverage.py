@@ -9,7 +9,7 @@ import numpy as np
 
 from geolake_nb.core.box import Box
 from geolake_nb.core.types import GeometryType
-from geolake_nb.planning.explanation import Amount, file_sizes
+from geolake_nb.planning.scan.explanation import Amount, file_sizes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

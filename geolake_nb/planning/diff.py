@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.showing import Shown
 from geolake_nb.planning.coverage import Coverage, coverage
-from geolake_nb.planning.explanation import Amount, file_sizes
-from geolake_nb.planning.explanation_text import amount_text, wrapped
+from geolake_nb.planning.scan.explanation import Amount, file_sizes
+from geolake_nb.planning.scan.explanation_text import amount_text, wrapped
 from geolake_nb.planning.schema_diff import SchemaChange, schema_changes
 
 if TYPE_CHECKING:

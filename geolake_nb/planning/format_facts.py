@@ -16,10 +16,10 @@ from geolake_nb.core.type_text import is_quoted_text
 from geolake_nb.core.types import StringType
 from geolake_nb.errors import CollationError
 from geolake_nb.formats.delta.details import DeltaDetails
-from geolake_nb.formats.footer_facts import footer_facts
-from geolake_nb.formats.havasu import VERSION_KEY
+from geolake_nb.formats.havasu.version import VERSION_KEY
 from geolake_nb.formats.iceberg.details import IcebergDetails
-from geolake_nb.formats.parquet_files import ParquetDetails
+from geolake_nb.formats.parquet.files import ParquetDetails
+from geolake_nb.formats.parquet.footer_facts import footer_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.collation import Collation
     from geolake_nb.core.types import DataType
     from geolake_nb.formats.delta.file_stats import FileStats
-    from geolake_nb.formats.parquet_files import FileProblem
+    from geolake_nb.formats.parquet.files import FileProblem
     from geolake_nb.formats.snapshot import Snapshot
 
 __all__ = [

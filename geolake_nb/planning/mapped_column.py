@@ -9,7 +9,7 @@ from geolake_nb.core.predicate_binding import bind
 from geolake_nb.core.schema import join_path
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.planning.file_pruning import leaves
+from geolake_nb.planning.scan.file_pruning import leaves
 
 if TYPE_CHECKING:
     from geolake_nb.core.predicate import Predicate

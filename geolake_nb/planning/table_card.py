@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from geolake_nb.core.message_text import plural
 from geolake_nb.planning.coverage import coverage
 from geolake_nb.planning.engines import engine_facts
-from geolake_nb.planning.explanation_text import bytes_text
-from geolake_nb.planning.finding import printable
+from geolake_nb.planning.health.finding import printable
+from geolake_nb.planning.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.planning.finding import Severity
-from geolake_nb.planning.rules import RULES
+from geolake_nb.planning.health.finding import Severity
+from geolake_nb.planning.health.rules import RULES
 from geolake_nb.reference.markdown import anchor, block, page, table
 
 if TYPE_CHECKING:
-    from geolake_nb.planning.rule import Rule
+    from geolake_nb.planning.health.rule import Rule
 
 __all__ = ["finding_page"]
 

@@ -104,10 +104,10 @@ def _committing(format_: TableFormat) -> Committing:
 
 def _run(change: Change, place: Place, on_progress: Progress | None) -> Change:
     """The change with the actions that its job found."""
-    from geolake_nb.planning.collate import CollateJob
-    from geolake_nb.planning.parquet_repair import FooterScanJob
-    from geolake_nb.planning.repair import ScanJob
-    from geolake_nb.planning.writing import WriteJob
+    from geolake_nb.planning.delta.collate import CollateJob
+    from geolake_nb.planning.mending.scan_job import ScanJob
+    from geolake_nb.planning.parquet.repair import FooterScanJob
+    from geolake_nb.planning.writing.job import WriteJob
     from geolake_nb.spark.session import session_for
 
     if isinstance(change.job, FooterScanJob):

@@ -10,8 +10,8 @@ from geolake_nb.core.json_splice import member
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.planning.collate import finish_collations, hints_action, with_versions
-from geolake_nb.planning.collated_adds import StatsEdit, collated_add, lacks
+from geolake_nb.planning.delta.collate import finish_collations, hints_action, with_versions
+from geolake_nb.planning.delta.collated_adds import StatsEdit, collated_add, lacks
 from geolake_nb.spark.collation_check import check_schema, known_collations, spark_collations
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.progress import run_with_progress
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from geolake_nb.core.collation_stats import CollationHints
+    from geolake_nb.formats.parquet.string_scan import CollatedString
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.formats.string_scan import CollatedString
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.collate import CollateJob
-    from geolake_nb.planning.collated_adds import Ranges
+    from geolake_nb.planning.delta.collate import CollateJob
+    from geolake_nb.planning.delta.collated_adds import Ranges
     from geolake_nb.spark.applying import JobContext
 
 __all__ = ["collated_ranges", "run_collate", "with_collated_stats"]
@@ -125,8 +125,8 @@ def _reader(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from geolake_nb.formats.footer_view import FooterReader
-        from geolake_nb.formats.string_scan import distinct_strings
+        from geolake_nb.formats.parquet.footer_view import FooterReader
+        from geolake_nb.formats.parquet.string_scan import distinct_strings
 
         reader = FooterReader()
         for batch in batches:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.formats.delta.commit import DeltaCommit, commit, find_commit
-from geolake_nb.planning.creating import stamped
+from geolake_nb.planning.delta.creating import stamped
 from geolake_nb.spark.applying import Applied
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError, JobError
-from geolake_nb.formats.footer_view import FooterReader
-from geolake_nb.formats.value_scan import scan_groups
-from geolake_nb.planning.parquet_repair import finish_mending
+from geolake_nb.formats.parquet.footer_view import FooterReader
+from geolake_nb.formats.parquet.value_scan import scan_groups
+from geolake_nb.planning.parquet.repair import finish_mending
 from geolake_nb.spark.progress import cause, run_with_progress
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from geolake_nb.formats.parquet.value_scan import GroupStats, ScanColumn
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.formats.value_scan import GroupStats, ScanColumn
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.parquet_repair import FooterScanJob
+    from geolake_nb.planning.parquet.repair import FooterScanJob
 
     Progress = Callable[[int, int], None]
     Unit = tuple[int, str, list[ScanColumn]]

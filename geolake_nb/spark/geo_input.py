@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from geolake_nb.core.geoparquet import GeoEncoding
-    from geolake_nb.planning.writing import GeoInput
+    from geolake_nb.planning.writing.job import GeoInput
 
     Place = Callable[[int], str]
 
@@ -82,7 +82,7 @@ class GeoReader:
     """Turns the geo columns of batches into ISO WKB; lives as long as a task.
 
     >>> from geolake_nb.core.types import GeometryType
-    >>> from geolake_nb.planning.writing import GeoInput
+    >>> from geolake_nb.planning.writing.job import GeoInput
     >>> reader = GeoReader({"g": GeoInput(GeometryType(), GeometryEncoding.WKT)})
     >>> batch = reader.read(pa.record_batch({"g": ["POINT (1 2)", "POINT 1", None]}))
     >>> [None if value is None else value.hex()[:10] for value in batch["g"].to_pylist()]

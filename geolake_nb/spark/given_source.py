@@ -9,7 +9,7 @@ import pyarrow as pa
 from geolake_nb.core.schema import Schema, split_path
 from geolake_nb.core.types import GeographyType, GeometryType, PrimitiveType
 from geolake_nb.formats.delta.partition_values import partition_text
-from geolake_nb.planning.sampling import SAMPLE_ROWS, sample_of
+from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, sample_of
 from geolake_nb.spark.row_fitting import RowFitter, refuse_bad, spark_schema
 
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType as SparkType
 
     from geolake_nb.core.types import Field
-    from geolake_nb.planning.row_sources import GivenRows
-    from geolake_nb.planning.sampling import Partition, Sample
-    from geolake_nb.planning.writing import GeoInput
+    from geolake_nb.planning.writing.job import GeoInput
+    from geolake_nb.planning.writing.row_sources import GivenRows
+    from geolake_nb.planning.writing.sampling import Partition, Sample
 
 __all__ = ["given_frame", "sample_frame", "size_frame"]
 

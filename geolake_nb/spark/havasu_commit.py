@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.bounds import BadValueWarning
-from geolake_nb.formats.havasu_writing.commit import HavasuCommit, commit, find_commit
+from geolake_nb.formats.havasu.commit import HavasuCommit, commit, find_commit
 from geolake_nb.planning.change import Verb
 from geolake_nb.spark.applying import Applied
 from geolake_nb.spark.log_store import require_exclusion, storage_put

@@ -11,7 +11,7 @@ from geolake_nb.formats.iceberg.catalogs import storage_options
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.convert import require_apart
+from geolake_nb.planning.writing.parquet_rows import require_apart
 from geolake_nb.spark.applying import Applied
 from geolake_nb.spark.iceberg_files import NewFiles, live_files, warn_of_problems
 from geolake_nb.spark.iceberg_jvm import committing, iceberg_errors, open_jvm

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
-from geolake_nb.formats.havasu_writing.avro_schemas import names_by_id
-from geolake_nb.formats.havasu_writing.manifest_writing import Numbers, rewritten_manifest
+from geolake_nb.formats.havasu.avro_schemas import names_by_id
+from geolake_nb.formats.havasu.manifest_writing import Numbers, rewritten_manifest
 from geolake_nb.formats.iceberg.manifests import MANIFEST_SCHEMA, ManifestReader, Status
 from geolake_nb.formats.iceberg.partition_values import PREFIX, PartitionColumns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.formats.havasu_writing.manifest_writing import ListedManifest
+    from geolake_nb.formats.havasu.manifest_writing import ListedManifest
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.spark.iceberg_jvm import JvmTable

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.delete_index import DataFileRows
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.row_sources import IcebergRows
+    from geolake_nb.planning.writing.row_sources import IcebergRows
 
 __all__ = ["iceberg_frame"]
 

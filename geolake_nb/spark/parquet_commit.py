@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from geolake_nb.formats.parquet_journal import HIDDEN
-from geolake_nb.formats.parquet_replace import SetChange, commit_set, end_pending, find_change
+from geolake_nb.formats.parquet.journal import HIDDEN
+from geolake_nb.formats.parquet.replace import SetChange, commit_set, end_pending, find_change
 from geolake_nb.spark.applying import Applied
 from geolake_nb.spark.log_store import require_exclusion
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from geolake_nb.core.schema import Schema, split_path
 from geolake_nb.core.types import GeometryEncoding, StructType
 from geolake_nb.errors import GeolakeError, SchemaError
-from geolake_nb.formats.file_columns import FileColumns
-from geolake_nb.formats.parquet_opening import open_parquet_file
-from geolake_nb.planning.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
+from geolake_nb.formats.parquet.file_columns import FileColumns
+from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_fitting import RowFitter, spark_schema
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.geoparquet import GeoEncoding
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.row_sources import ParquetFileRows, ParquetRows
-    from geolake_nb.planning.sampling import Partition, Sample
-    from geolake_nb.planning.writing import GeoInput
+    from geolake_nb.planning.writing.job import GeoInput
+    from geolake_nb.planning.writing.row_sources import ParquetFileRows, ParquetRows
+    from geolake_nb.planning.writing.sampling import Partition, Sample
     from geolake_nb.spark.geo_input import BadValues
     from geolake_nb.spark.row_fitting import BadRows
 
@@ -67,7 +67,7 @@ def parts_of(rows: ParquetRows, tasks: int) -> list[list[Part]]:
     """The files cut and packed for about as many tasks, in order; row groups are never cut.
 
     >>> from geolake_nb.formats.storage import Storage
-    >>> from geolake_nb.planning.row_sources import ParquetFileRows, ParquetRows
+    >>> from geolake_nb.planning.writing.row_sources import ParquetFileRows, ParquetRows
     >>> files = ParquetFileRows("a", 100, (5, 5)), ParquetFileRows("b", 10, (1,)), ParquetFileRows("c", 10, ())
     >>> packed = parts_of(ParquetRows(Storage.at("/t"), "/t", files), 2)
     >>> [[(part.file.path, part.first, part.end) for part in task] for task in packed]

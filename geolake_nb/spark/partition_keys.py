@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from geolake_nb.planning.partition_keys import KeyColumn
+    from geolake_nb.planning.writing.partition_keys import KeyColumn
 
 __all__ = ["keyed_frame"]
 

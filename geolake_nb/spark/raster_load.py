@@ -9,8 +9,8 @@ import pyarrow as pa
 from geolake_nb.core.raster import PixelType
 from geolake_nb.core.raster_arrow import RASTER_V1, rasters_to_arrow
 from geolake_nb.errors import GeolakeError, RasterError
-from geolake_nb.formats.out_db import MOST_BYTES
-from geolake_nb.formats.raster_files import open_geotiff
+from geolake_nb.formats.rasters.files import open_geotiff
+from geolake_nb.formats.rasters.out_db import MOST_BYTES
 from geolake_nb.spark.cores import cores
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rasterio.windows import Window
 
     from geolake_nb.core.raster import Raster
-    from geolake_nb.formats.raster_files import RasterSource
+    from geolake_nb.formats.rasters.files import RasterSource
 
     Tile = tuple[int, int]
 

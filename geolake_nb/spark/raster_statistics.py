@@ -9,7 +9,7 @@ import pyarrow as pa
 from geolake_nb.core.band_statistics import band_statistics
 from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.errors import RasterError
-from geolake_nb.formats.out_db import in_db
+from geolake_nb.formats.rasters.out_db import in_db
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from geolake_nb.core.band_statistics import BandStatistics
-    from geolake_nb.formats.out_db import OutDbRoots
+    from geolake_nb.formats.rasters.out_db import OutDbRoots
 
 __all__ = ["frame_statistics"]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from geolake_nb.core.schema_delta import to_delta_schema
 from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import JobError
-from geolake_nb.formats.file_columns import FileColumns
 from geolake_nb.formats.iceberg.live_rows import carried_schema
+from geolake_nb.formats.parquet.file_columns import FileColumns
 from geolake_nb.spark.geo_input import BadValues, GeoReader, merge_bad
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from geolake_nb.core.geoparquet import GeoEncoding
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import Field
-    from geolake_nb.planning.writing import GeoInput
+    from geolake_nb.planning.writing.job import GeoInput
 
     Place = Callable[[int], str]
 

@@ -12,9 +12,9 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.plain_log import plain_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.planning.iceberg_sampling import sample_iceberg, size_iceberg
-from geolake_nb.planning.row_sources import DeltaRows, IcebergRows, ParquetRows
-from geolake_nb.planning.sampling import partition_codes, sample_delta
+from geolake_nb.planning.manifests.sampling import sample_iceberg, size_iceberg
+from geolake_nb.planning.writing.row_sources import DeltaRows, IcebergRows, ParquetRows
+from geolake_nb.planning.writing.sampling import partition_codes, sample_delta
 from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
 from geolake_nb.spark.iceberg_source import iceberg_frame
 from geolake_nb.spark.log_store import spark_location
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.row_sources import GivenRows
-    from geolake_nb.planning.sampling import Partition, Sample
-    from geolake_nb.planning.writing import GeoInput, WriteJob
+    from geolake_nb.planning.writing.job import GeoInput, WriteJob
+    from geolake_nb.planning.writing.row_sources import GivenRows
+    from geolake_nb.planning.writing.sampling import Partition, Sample
     from geolake_nb.spark.applying import JobContext
 
 __all__ = ["OpenRows", "open_rows"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from geolake_nb.core.statistics import merge
 from geolake_nb.errors import GeolakeError, JobError
-from geolake_nb.planning.repair import finish_repair
+from geolake_nb.planning.delta.repair import finish_repair
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.progress import cause, run_with_progress
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from geolake_nb.core.statistics import ColumnStats
+    from geolake_nb.formats.parquet.value_scan import ScanColumn
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.formats.value_scan import ScanColumn
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.repair import ScanJob
+    from geolake_nb.planning.mending.scan_job import ScanJob
     from geolake_nb.spark.applying import JobContext
 
 __all__ = ["Unit", "bundled", "run_scan"]
@@ -64,7 +64,7 @@ def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
 def bundled(job: ScanJob, *, tasks: int) -> list[list[Unit]]:
     """The units of a job in so many lists at most that take about equally long.
 
-    >>> from geolake_nb.planning.repair import ScanFile, ScanJob
+    >>> from geolake_nb.planning.mending.scan_job import ScanFile, ScanJob
     >>> files = tuple(ScanFile(name, name, 10, "{}", False, ()) for name in "abc")
     >>> [[unit.key for unit in bundle] for bundle in bundled(ScanJob((), files), tasks=2)]
     [['a', 'c'], ['b']]
@@ -95,8 +95,8 @@ def _scanner(
     def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from geolake_nb.formats.footer_view import FooterReader
-        from geolake_nb.formats.value_scan import scan_part
+        from geolake_nb.formats.parquet.footer_view import FooterReader
+        from geolake_nb.formats.parquet.value_scan import scan_part
 
         reader = FooterReader()
         for batch in batches:

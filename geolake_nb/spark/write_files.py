@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.core.schema import split_path
 from geolake_nb.errors import GeolakeError, JobError, SchemaError
 from geolake_nb.formats.delta.remove_action import with_deletion_time
-from geolake_nb.planning.clustering import keying
-from geolake_nb.planning.delta_target import DeltaTarget
-from geolake_nb.planning.placement import place_rows
-from geolake_nb.planning.rewrite import live_rows
-from geolake_nb.planning.row_sources import DeltaRows
+from geolake_nb.planning.delta.rewrite import live_rows
+from geolake_nb.planning.delta.target import DeltaTarget
+from geolake_nb.planning.writing.clustering import keying
+from geolake_nb.planning.writing.placement import place_rows
+from geolake_nb.planning.writing.row_sources import DeltaRows
 from geolake_nb.spark.collated_stats import with_collated_stats
 from geolake_nb.spark.progress import run_with_progress
 from geolake_nb.spark.row_sources import open_rows
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.placement import Placement
-    from geolake_nb.planning.writing import WriteJob
+    from geolake_nb.planning.writing.job import WriteJob
+    from geolake_nb.planning.writing.placement import Placement
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
 from geolake_nb.formats.delta.partition_values import partition_text
-from geolake_nb.planning.clustering import UNREADABLE
+from geolake_nb.planning.writing.clustering import UNREADABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.core.types import DataType
-    from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+    from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
     from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.placement import Placement
-    from geolake_nb.planning.sampling import Partition
-    from geolake_nb.planning.writing import GeoInput, Target, WriteJob
+    from geolake_nb.planning.writing.job import GeoInput, Target, WriteJob
+    from geolake_nb.planning.writing.placement import Placement
+    from geolake_nb.planning.writing.sampling import Partition
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
 
@@ -168,7 +168,7 @@ class _Files:
             self._writer.abort()
 
     def _begin(self, partition: Partition) -> None:
-        from geolake_nb.formats.parquet_writer import ParquetWriter
+        from geolake_nb.formats.parquet.writer import ParquetWriter
 
         task = self._task
         folder = task.target.folder(partition)

@@ -13,7 +13,7 @@ from geolake_nb.api.plan import Plan
 from geolake_nb.cli import command_parser, main
 from geolake_nb.cli.plan_options import geo_types
 from geolake_nb.errors import GeolakeError, JobError
-from geolake_nb.planning.rules import RULES
+from geolake_nb.planning.health.rules import RULES
 from tests import small_tables
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

@@ -16,13 +16,13 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.api.writing import _given_arrow
-from geolake_nb.formats.havasu_writing.commit import HavasuCommit, commit
+from geolake_nb.formats.havasu.commit import HavasuCommit, commit
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
-from geolake_nb.formats.parquet_writer import ParquetWriter
+from geolake_nb.formats.parquet.writer import ParquetWriter
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.havasu_new import base_action, plan_append, plan_new, plan_overwrite
-from geolake_nb.planning.packing import Packing
-from geolake_nb.planning.writing import WriteJob
+from geolake_nb.planning.havasu.new import base_action, plan_append, plan_new, plan_overwrite
+from geolake_nb.planning.writing.job import WriteJob
+from geolake_nb.planning.writing.packing import Packing
 from geolake_nb.spark.applying import Place
 from geolake_nb.spark.havasu_commit import commit_change
 from tests.formats.havasu_tables import encode, point

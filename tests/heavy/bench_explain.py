@@ -24,7 +24,7 @@ from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.coverage import coverage, overlap_depth
 from geolake_nb.planning.diff import diff
-from geolake_nb.planning.explain import explain
+from geolake_nb.planning.scan.explain import explain
 
 WINDOW = "POLYGON((10 10, 20 10, 20 20, 10 20, 10 10))"
 

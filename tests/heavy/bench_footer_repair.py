@@ -28,11 +28,11 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from geolake_nb.core.schema_parquet import from_parquet_schema
-from geolake_nb.formats.footer_edit import edit_footer, footer_with_tail
-from geolake_nb.formats.geo_property import geo_template
-from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+from geolake_nb.formats.parquet.footer_edit import edit_footer, footer_with_tail
+from geolake_nb.formats.parquet.geo_property import geo_template
+from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.delta_types import with_types
+from geolake_nb.planning.writing.column_types import with_types
 from tests.heavy.ratio import Ratio, add_ratio_option, tell
 from tests.heavy.show_trips import DROPOFF, PICKUP, make_trips
 

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan
 from geolake_nb.core.schema_parquet import to_arrow_type
-from geolake_nb.planning.repair import plan_repair
+from geolake_nb.planning.delta.repair import plan_repair
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.heavy.ratio import Ratio, add_ratio_option, tell
 from tests.spark_session import delta_session

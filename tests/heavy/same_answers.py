@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.planning.explain import explain
+from geolake_nb.planning.scan.explain import explain
 from geolake_nb.spark.collator import collator_of
 from tests.iceberg_spark import IcebergSpark
 from tests.promises import asked_tables

@@ -25,7 +25,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.core.box import Box
 from geolake_nb.formats.data_files import data_keys
-from geolake_nb.planning.explain import explain
+from geolake_nb.planning.scan.explain import explain
 from tests.spark_session import delta_session
 
 if TYPE_CHECKING:

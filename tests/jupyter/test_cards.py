@@ -18,9 +18,9 @@ from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.plan_view import PlanView
 from geolake_nb.jupyter.shown_rows import ShownRows
 from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
+from geolake_nb.planning.delta.table_collations import ColumnCollation, TableCollations
 from geolake_nb.planning.engines import ENGINE_FACTS
-from geolake_nb.planning.finding import Finding, Findings, NotJudged, Place, Severity, SpecReference
-from geolake_nb.planning.table_collations import ColumnCollation, TableCollations
+from geolake_nb.planning.health.finding import Finding, Findings, NotJudged, Place, Severity, SpecReference
 from tests import small_tables
 from tests.jupyter.html_reading import read, shape_of, text_of
 from tests.jupyter.named_tables import Names, make_named

@@ -17,7 +17,7 @@ from tests.jupyter.html_reading import read, text_of
 from tests.jupyter.named_tables import Names, make_named
 from tests.jupyter.shell import notebook
 from tests.jupyter.test_html import HOSTILE
-from tests.planning.test_collate import V, collated, stats, string, table
+from tests.planning.delta.test_collate import V, collated, stats, string, table
 
 ARRAY = {"type": "array", "elementType": "string", "containsNull": True}
 MAP = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}

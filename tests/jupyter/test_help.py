@@ -6,8 +6,8 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.jupyter.cards import render
-from geolake_nb.planning.finding import Finding, Findings, Place, Severity, SpecReference
-from geolake_nb.planning.rules import RULES
+from geolake_nb.planning.health.finding import Finding, Findings, Place, Severity, SpecReference
+from geolake_nb.planning.health.rules import RULES
 from geolake_nb.reference import section
 from tests import small_tables
 from tests.jupyter.html_reading import read, text_of

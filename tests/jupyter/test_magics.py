@@ -20,11 +20,11 @@ from geolake_nb.formats.snapshot import History, Protocol
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
 from geolake_nb.jupyter.shown_rows import ShownRows
+from geolake_nb.planning.delta.table_collations import TableCollations
 from geolake_nb.planning.diff import Diff
-from geolake_nb.planning.explanation import Explanation
-from geolake_nb.planning.finding import Findings
-from geolake_nb.planning.rewrite_preview import Preview
-from geolake_nb.planning.table_collations import TableCollations
+from geolake_nb.planning.health.finding import Findings
+from geolake_nb.planning.scan.explanation import Explanation
+from geolake_nb.planning.writing.preview import Preview
 from tests import small_tables
 from tests.jupyter.html_reading import text_of
 from tests.jupyter.shell import notebook

@@ -44,7 +44,7 @@ def assert_says(shown: GeolakeMap, found) -> None:
 
 
 def gl_reasons(found) -> list:
-    from geolake_nb.planning.scan_reason import SCAN_REASONS
+    from geolake_nb.planning.scan.reason import SCAN_REASONS
 
     return [SCAN_REASONS[code] for code in found.judgement.reasons]
 

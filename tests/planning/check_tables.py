@@ -29,7 +29,7 @@ from geolake_nb.formats.delta.file_stats import read_stats
 from geolake_nb.formats.file_table import AXES, BoundSource, FileTable, GeoStatsColumns, sides_of
 from geolake_nb.formats.iceberg.details import IcebergDetails
 from geolake_nb.formats.snapshot import Feature, Protocol, Snapshot, TableFormat
-from geolake_nb.planning.check import check as judge
+from geolake_nb.planning.health.check import check as judge
 
 COUNT = 10
 PATHS = [f"part-{index:03}.parquet" for index in range(COUNT)]

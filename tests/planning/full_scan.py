@@ -32,7 +32,7 @@ from geolake_nb.core.types import (
     StructType,
 )
 from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns, sides_of
-from geolake_nb.formats.foreign_boxes import usable_box
+from geolake_nb.formats.parquet.foreign_boxes import usable_box
 from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
 from tests.oracle.great_circle import arc_points
 

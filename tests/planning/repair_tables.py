@@ -11,9 +11,9 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.core.schema_parquet import to_arrow_type
-from geolake_nb.formats.footer_view import FooterReader
-from geolake_nb.formats.value_scan import scan_part
-from geolake_nb.planning.repair import finish_repair, plan_repair
+from geolake_nb.formats.parquet.footer_view import FooterReader
+from geolake_nb.formats.parquet.value_scan import scan_part
+from geolake_nb.planning.delta.repair import finish_repair, plan_repair
 from geolake_nb.spark.applying import Place, apply_change
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 

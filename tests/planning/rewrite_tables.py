@@ -60,8 +60,8 @@ class PointTable(LogMaker):
         return self
 
     def plan(self, **options: Any) -> Change:
-        from geolake_nb.planning.packing import Packing
-        from geolake_nb.planning.rewrite import plan_rewrite
+        from geolake_nb.planning.delta.rewrite import plan_rewrite
+        from geolake_nb.planning.writing.packing import Packing
 
         where = options.pop("where", None)
         return plan_rewrite(self.storage, self.open(), packing=Packing.of(**options), where=where)

@@ -10,7 +10,7 @@ from geolake_nb.core.box import Box, union_all
 from geolake_nb.core.box_column import BoxColumn
 from geolake_nb.core.types import Field, GeographyType, GeometryType, RasterType
 from geolake_nb.planning.coverage import FEWEST_FILES, coverage, overlap_depth, union_box
-from geolake_nb.planning.explanation import Amount
+from geolake_nb.planning.scan.explanation import Amount
 from tests.planning.snapshots import files, geo, snapshot
 
 

@@ -291,7 +291,7 @@ LOOK = r"""
 import json, os, resource, signal, sys, time, traceback
 import geolake_nb as gl
 from geolake_nb.core import wkb_kernel
-from geolake_nb.formats import footer_shape
+from geolake_nb.formats.parquet import footer_shape
 from geolake_nb.formats.iceberg import avro_kernel
 from geolake_nb.errors import GeolakeError
 import importlib, pkgutil, pandas, pyarrow.parquet, pyarrow.json, shapely, pyproj

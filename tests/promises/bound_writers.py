@@ -16,10 +16,10 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import Field, PrimitiveType, StructType
-from geolake_nb.formats.covering import CoveringColumn
-from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+from geolake_nb.formats.parquet.covering import CoveringColumn
+from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.parquet_target import ParquetTarget
+from geolake_nb.planning.parquet.target import ParquetTarget
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import HAVASU_FIELDS, FileEntry, column, make_iceberg_table
 from tests.oracle.wkb_write import Shape, write

@@ -13,7 +13,7 @@ import geolake_nb as gl
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import Field, GeographyType, GeometryType, StructType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
 from tests.oracle.wkb_walk import BadError, walk
 from tests.promises.row_extents import Geographies, Geometries

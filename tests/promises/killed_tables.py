@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import geolake_nb as gl
 import geolake_nb.api.plan
 import geolake_nb.api.table
-from geolake_nb.formats.havasu_writing.commit import commit
-from geolake_nb.formats.parquet_replace import commit_set
+from geolake_nb.formats.havasu.commit import commit
+from geolake_nb.formats.parquet.replace import commit_set
 from geolake_nb.formats.storage import Storage
 from geolake_nb.spark.applying import Place
 from geolake_nb.spark.havasu_commit import commit_change

@@ -14,7 +14,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import Field, GeometryType, PrimitiveType, StructType
-from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.heavy.no_bound_excludes import judge_all

@@ -28,7 +28,7 @@ from obstore.store import S3Store
 import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.out_db import OutDbRoots
+from geolake_nb.formats.rasters.out_db import OutDbRoots
 from geolake_nb.formats.storage import Storage
 from geolake_nb.spark import delta_commit, havasu_commit
 from geolake_nb.spark.applying import Place

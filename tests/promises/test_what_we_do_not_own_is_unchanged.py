@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geolake_nb as gl
-from geolake_nb.formats.havasu_writing.commit import commit
+from geolake_nb.formats.havasu.commit import commit
 from geolake_nb.formats.storage import Storage
 from tests import small_tables
 from tests.formats.delta.log_maker import field, protocol, schema_string, vector

@@ -19,7 +19,7 @@ from geolake_nb.formats.delta.commit import DeltaCommit, commit
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.explain import explain
+from geolake_nb.planning.scan.explain import explain
 from geolake_nb.spark.collator import SparkCollator
 
 pytestmark = pytest.mark.spark

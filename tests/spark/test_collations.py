@@ -17,8 +17,8 @@ from geolake_nb.errors import CollationError, RefusedError
 from geolake_nb.formats.delta.commit import DeltaCommit, commit
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.parquet.string_scan import CollatedString
 from geolake_nb.formats.storage import Storage
-from geolake_nb.formats.string_scan import CollatedString
 from geolake_nb.spark.applying import JobContext
 from geolake_nb.spark.collated_stats import collated_ranges, with_collated_stats
 from geolake_nb.spark.collation_check import spark_collations

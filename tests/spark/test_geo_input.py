@@ -11,7 +11,7 @@ import geolake_nb as gl
 from geolake_nb.core.geoparquet import GeoEncoding
 from geolake_nb.core.types import GeometryEncoding
 from geolake_nb.errors import SchemaError
-from geolake_nb.planning.writing import GeoInput
+from geolake_nb.planning.writing.job import GeoInput
 from geolake_nb.spark.geo_input import SHOWN, GeoReader
 
 WKB, WKT, GEOARROW = GeometryEncoding.WKB, GeometryEncoding.WKT, GeometryEncoding.GEOARROW

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from geolake_nb.core.raster_arrow import rasters_to_arrow
-from geolake_nb.formats.havasu_writing.commit import commit
+from geolake_nb.formats.havasu.commit import commit
 from geolake_nb.formats.storage import Storage
 from tests.formats.havasu_rows import EWKB, append, create, points, restating_all
 from tests.formats.havasu_tables import raster_at

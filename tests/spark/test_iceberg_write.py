@@ -13,7 +13,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.errors import RefusedError, SchemaError
-from geolake_nb.planning.finding import Severity
+from geolake_nb.planning.health.finding import Severity
 from tests.spark.named_iceberg import doubles, named
 
 __all__ = ["named"]

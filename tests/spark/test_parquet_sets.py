@@ -22,7 +22,7 @@ from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.core.box import Box
 from geolake_nb.errors import ConflictError, RefusedError
 from tests.formats.parquet_sets import GEO, contents, make_set, points, seen
-from tests.planning.test_parquet_repair import boxes, valid_geo
+from tests.planning.parquet.test_repair import boxes, valid_geo
 
 pytestmark = pytest.mark.spark
 

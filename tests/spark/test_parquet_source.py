@@ -13,8 +13,8 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.convert import plan_convert
-from geolake_nb.planning.packing import Packing
+from geolake_nb.planning.delta.new import plan_convert
+from geolake_nb.planning.writing.packing import Packing
 from geolake_nb.spark.parquet_source import Part, _read, sample_parquet, size_parquet
 
 MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)

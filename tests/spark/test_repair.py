@@ -10,16 +10,16 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.core.bound_codec import from_delta_wkt
 from geolake_nb.errors import JobError
+from geolake_nb.formats.parquet.value_scan import ScanColumn
 from geolake_nb.formats.storage import Storage
-from geolake_nb.formats.value_scan import ScanColumn
 from geolake_nb.planning.change import Change, Verb
-from geolake_nb.planning.repair import ScanFile, ScanJob
-from geolake_nb.planning.repair_evidence import StoredBound
+from geolake_nb.planning.mending.evidence import StoredBound
+from geolake_nb.planning.mending.scan_job import ScanFile, ScanJob
 from geolake_nb.spark import scan_bounds
 from geolake_nb.spark.applying import JobContext
 from geolake_nb.spark.scan_bounds import bundled, run_scan
+from tests.planning.delta.test_repair import POINTS, ids
 from tests.planning.repair_tables import GeoTable, wkb
-from tests.planning.test_repair import POINTS, ids
 
 pytestmark = pytest.mark.spark
 

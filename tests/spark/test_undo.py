@@ -7,7 +7,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.errors import ConflictError
 from tests.formats.delta.log_maker import LogMaker
-from tests.planning.test_undo import state
+from tests.planning.delta.test_undo import state
 from tests.spark.test_repair import places, rows
 
 pytestmark = pytest.mark.spark

@@ -15,13 +15,13 @@ from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import Field, GeometryEncoding, ListType, PrimitiveType, StringType, StructType, geometry
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.details import ColumnMapping
-from geolake_nb.formats.parquet_writer import Layout
+from geolake_nb.formats.parquet.writer import Layout
 from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.clustering import UNREADABLE, Ordering, keying
-from geolake_nb.planning.delta_target import DeltaTarget
-from geolake_nb.planning.placement import place_rows
-from geolake_nb.planning.sampling import Sample
-from geolake_nb.planning.writing import GeoInput
+from geolake_nb.planning.delta.target import DeltaTarget
+from geolake_nb.planning.writing.clustering import UNREADABLE, Ordering, keying
+from geolake_nb.planning.writing.job import GeoInput
+from geolake_nb.planning.writing.placement import place_rows
+from geolake_nb.planning.writing.sampling import Sample
 from geolake_nb.spark.write_tasks import KeyTask, WriteTask
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")

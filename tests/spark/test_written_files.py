@@ -25,7 +25,7 @@ from geolake_nb.core.types import (
 )
 from geolake_nb.formats.delta import open_delta
 from geolake_nb.formats.delta.stats_writing import add_action, stats_text
-from geolake_nb.formats.parquet_writer import Layout, ParquetWriter
+from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
 from tests.oracle.wkb_write import linestring, point, write
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.statistics import ColumnStats
     from geolake_nb.core.types import DataType, Field
-    from geolake_nb.formats.column_ranges import ColumnRange
     from geolake_nb.formats.delta.details import ColumnMapping
-    from geolake_nb.formats.parquet_writer import WrittenFile
+    from geolake_nb.formats.parquet.column_ranges import ColumnRange
+    from geolake_nb.formats.parquet.writer import WrittenFile
 
 __all__ = ["add_action", "cut_maximum", "cut_minimum", "encoded_path", "stats_text"]
 
@@ -49,9 +49,9 @@ def stats_text(
     says that the table has that feature, with which Spark writes whether bounds are tight.
 
     >>> from geolake_nb.core.schema import Schema
-    >>> from geolake_nb.formats.column_ranges import ColumnRange
+    >>> from geolake_nb.formats.parquet.column_ranges import ColumnRange
     >>> from geolake_nb.formats.delta.details import ColumnMapping
-    >>> from geolake_nb.formats.parquet_writer import WrittenFile
+    >>> from geolake_nb.formats.parquet.writer import WrittenFile
     >>> from geolake_nb.core.types import Field
     >>> schema = Schema(StructType((Field("id", PrimitiveType("int32")),)))
     >>> file = WrittenFile("a.parquet", 1, 2, {}, {("id",): ColumnRange(1, 5, 0, 2)})
@@ -94,7 +94,7 @@ def add_action(
 ) -> str:
     """The action that adds a file to the table; partition values go by physical names.
 
-    >>> from geolake_nb.formats.parquet_writer import WrittenFile
+    >>> from geolake_nb.formats.parquet.writer import WrittenFile
     >>> file = WrittenFile("p=a b/a.parquet", 10, 0, {}, {})
     >>> json.loads(add_action(file, stats="{}", partition_values={"p": "a b"}, modification_time=0, data_change=True))
     {'add': {'path': 'p=a%20b/a.parquet', 'partitionValues': {'p': 'a b'}, ... 'stats': '{}'}}

@@ -24,12 +24,12 @@ from geolake_nb.core.types import (
     StructType,
 )
 from geolake_nb.errors import CorruptTableError, SchemaError
-from geolake_nb.formats.file_columns import FileColumns
 from geolake_nb.formats.iceberg.bounds import arrow_type
 from geolake_nb.formats.iceberg.deletion_vectors import read_vector
 from geolake_nb.formats.iceberg.equality_deletes import equal_rows
 from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
-from geolake_nb.formats.parquet_opening import open_parquet_file
+from geolake_nb.formats.parquet.file_columns import FileColumns
+from geolake_nb.formats.parquet.opening import open_parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -334,7 +334,7 @@ def _default(value: Any, type_: DataType, kind: pa.DataType) -> pa.Scalar:
         text = value.replace("-", "") if type_ == PrimitiveType("uuid") else value
         return pa.scalar(bytes.fromhex(text), kind)
     if isinstance(type_, PrimitiveType) and isinstance(value, str) and not pa.types.is_string(kind):
-        from geolake_nb.formats.footer_scalars import arrow_type_of
+        from geolake_nb.formats.parquet.footer_scalars import arrow_type_of
 
         meant = arrow_type_of(type_)
         if meant is not None:

@@ -13,7 +13,7 @@ from geolake_nb.core.schema import children, join_path
 from geolake_nb.core.types import ListType, MapType, PrimitiveType, StringType
 from geolake_nb.errors import StorageError, UnsupportedTableError
 from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns
-from geolake_nb.formats.havasu import havasu_features, havasu_version
+from geolake_nb.formats.havasu.version import havasu_features, havasu_version
 from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
 from geolake_nb.formats.iceberg.location import PathMap, find_metadata, require_metadata
 from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata

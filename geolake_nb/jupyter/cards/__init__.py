@@ -17,10 +17,10 @@ _CARDS = {
     "geolake_nb.jupyter.raster_entries.RasterDetails": "raster",
     "geolake_nb.jupyter.shown_rows.ShownRows": "rows",
     "geolake_nb.planning.diff.Diff": "diff",
-    "geolake_nb.planning.explanation.Explanation": "explanation",
-    "geolake_nb.planning.finding.Findings": "findings",
-    "geolake_nb.planning.rewrite_preview.Preview": "preview",
-    "geolake_nb.planning.table_collations.TableCollations": "collations",
+    "geolake_nb.planning.scan.explanation.Explanation": "explanation",
+    "geolake_nb.planning.health.finding.Findings": "findings",
+    "geolake_nb.planning.writing.preview.Preview": "preview",
+    "geolake_nb.planning.delta.table_collations.TableCollations": "collations",
 }
 """The class of a value, and the module here whose `show` makes its card: it is loaded with the first one."""
 

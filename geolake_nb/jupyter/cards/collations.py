@@ -9,7 +9,7 @@ from geolake_nb.jupyter.html import tag
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Child, Markup
-    from geolake_nb.planning.table_collations import ColumnCollation, TableCollations
+    from geolake_nb.planning.delta.table_collations import ColumnCollation, TableCollations
 
 __all__ = ["show"]
 

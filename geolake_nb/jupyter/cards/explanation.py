@@ -8,12 +8,12 @@ from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.jupyter.card_parts import bar, card, command, folded, grid, left_out, name, plural, title
 from geolake_nb.jupyter.cards.engines import engines
 from geolake_nb.jupyter.html import tag
-from geolake_nb.planning.explanation_text import amount_text, bytes_text, complete_text
 from geolake_nb.planning.mapped_column import filtered_column
+from geolake_nb.planning.scan.explanation_text import amount_text, bytes_text, complete_text
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.planning.explanation import Explanation
+    from geolake_nb.planning.scan.explanation import Explanation
 
 __all__ = ["show"]
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
 from geolake_nb.jupyter.html import tag
-from geolake_nb.planning.explanation_text import bytes_text
+from geolake_nb.planning.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

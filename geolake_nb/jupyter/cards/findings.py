@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import card, command, folded, name, plural, title
 from geolake_nb.jupyter.html import tag
-from geolake_nb.planning.finding import Severity
-from geolake_nb.planning.rules import RULES
+from geolake_nb.planning.health.finding import Severity
+from geolake_nb.planning.health.rules import RULES
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.planning.finding import Finding, Findings
+    from geolake_nb.planning.health.finding import Finding, Findings
 
 __all__ = ["counts", "show"]
 

@@ -8,7 +8,7 @@ from geolake_nb.jupyter.card_parts import card, facts, folded, left_out, plural,
 from geolake_nb.jupyter.cards.engines import engines, locked_out
 from geolake_nb.jupyter.html import tag
 from geolake_nb.planning.change_text import base_text
-from geolake_nb.planning.explanation_text import bytes_text
+from geolake_nb.planning.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
     from geolake_nb.api.plan import Plan

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import bar, card, grid, name, plural
 from geolake_nb.jupyter.html import join, tag
-from geolake_nb.planning.explanation_text import bytes_text
+from geolake_nb.planning.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.planning.rewrite_preview import Preview, PreviewSide
+    from geolake_nb.planning.writing.preview import Preview, PreviewSide
 
 __all__ = ["show"]
 

@@ -14,14 +14,14 @@ from geolake_nb.jupyter.cards.schema import collated_strings, geo_columns, tree
 from geolake_nb.jupyter.html import join, tag
 from geolake_nb.planning.coverage import coverage
 from geolake_nb.planning.engines import engine_facts
-from geolake_nb.planning.explanation_text import bytes_text
+from geolake_nb.planning.scan.explanation_text import bytes_text
 from geolake_nb.planning.table_card import card_dict
 
 if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.jupyter.html import Markup
     from geolake_nb.planning.coverage import Coverage
-    from geolake_nb.planning.finding import Findings
+    from geolake_nb.planning.health.finding import Findings
 
 __all__ = ["show"]
 

@@ -24,12 +24,12 @@ from geolake_nb.core.types import (
     StringType,
     StructType,
 )
-from geolake_nb.formats.column_ranges import ColumnRange
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.delta.stats_writing import add_action, cut_maximum, cut_minimum, encoded_path, stats_text
-from geolake_nb.formats.parquet_writer import Layout, ParquetWriter, WrittenFile
+from geolake_nb.formats.parquet.column_ranges import ColumnRange
+from geolake_nb.formats.parquet.writer import Layout, ParquetWriter, WrittenFile
 from geolake_nb.formats.storage import Storage
 from tests.oracle.wkb_write import linestring, point, write
 

@@ -1,0 +1,1 @@
+"""Havasu tables: what makes an Iceberg table one, and their manifests, metadata files and commits."""

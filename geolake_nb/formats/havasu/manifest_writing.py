@@ -1,0 +1,281 @@
+"""New manifests, and manifests written again with entries taken out or with other bounds; the list of them all."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.errors import UnsupportedTableError
+from geolake_nb.formats.havasu.avro_schemas import (
+    avro_name,
+    entry_schema,
+    list_schema,
+    names_by_id,
+    partition_avro,
+    with_entry_fields,
+    with_list_fields,
+)
+from geolake_nb.formats.havasu.avro_writing import read_records, write_container
+from geolake_nb.formats.havasu.partition_tuples import avro_value, partition_summary, transform_result
+from geolake_nb.formats.iceberg.avro_container import read_header
+from geolake_nb.formats.iceberg.manifests import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.iceberg.metadata import TableMetadata
+
+__all__ = ["ListedManifest", "ManifestList", "Numbers", "new_manifest", "rewritten_manifest"]
+
+_ENTRY = {0: "status", 1: "snapshot_id", 3: "sequence_number", 4: "file_sequence_number", 2: "data_file"}
+_MAPS = {
+    "value_counts": 109,
+    "null_value_counts": 110,
+    "nan_value_counts": 137,
+    "lower_bounds": 125,
+    "upper_bounds": 128,
+    "geom_lower_bounds": 1250,
+    "geom_upper_bounds": 1280,
+}
+_BYTES = ("lower_bounds", "upper_bounds", "geom_lower_bounds", "geom_upper_bounds")
+_PATH, _ROWS, _SIZE = 100, 103, 104
+_LIST_ADDED, _LIST_EXISTING, _LIST_DELETED = (504, 512), (505, 513), (506, 514)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What entries inherit from the snapshot that added their manifest."""
+
+    snapshot_id: int | None
+    sequence_number: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListedManifest:
+    """A manifest that is written, as the list tells of it; values by the ids of the list's fields."""
+
+    data: bytes
+    values: Mapping[int, Any]
+    files: Mapping[Status, int]
+    rows: Mapping[Status, int]
+    bytes: Mapping[Status, int]
+
+
+def new_manifest(
+    files: Sequence[Mapping[str, Any]], table: TableMetadata, spec_id: int, schema: Schema, *, snapshot_id: int
+) -> ListedManifest:
+    """A manifest of files that are added; each is an `add` of a change, with paths as the table stores them."""
+    version, spec = table.format_version, table.specs[spec_id]
+    types = [transform_result(field, schema, where=table.where) for field in spec.fields]
+    avro = [(field, partition_avro(type_, where=table.where)) for field, type_ in zip(spec.fields, types, strict=True)]
+    records = []
+    tuples: list[list[bytes | None]] = []
+    for file in files:
+        tuples.append([_unpacked(file["partition"].get(str(field.field_id))) for field in spec.fields])
+        values = [avro_value(packed, type_) for packed, type_ in zip(tuples[-1], types, strict=True)]
+        data_file = {
+            "content": 0,
+            "file_path": file["path"],
+            "file_format": "PARQUET",
+            "partition": {avro_name(field.name): value for field, value in zip(spec.fields, values, strict=True)},
+            "record_count": file["record_count"],
+            "file_size_in_bytes": file["file_size_in_bytes"],
+            "block_size_in_bytes": 64 * 1024 * 1024,
+            "column_sizes": [],  # nobody plans by them, and some readers want them to be there
+            "sort_order_id": 0,
+            **{name: _pairs(file.get(name), name) for name in _MAPS},
+        }
+        records.append({"status": Status.ADDED.value, "snapshot_id": snapshot_id, "data_file": data_file})
+    metadata = {
+        "schema": _dumped(table.schemas[table.current_schema_id]),
+        "schema-id": str(table.current_schema_id).encode(),
+        "partition-spec": _dumped(
+            [
+                {"name": one.name, "source-id": one.source_id, "transform": one.transform, "field-id": one.field_id}
+                for one in spec.fields
+            ]
+        ),
+        "partition-spec-id": str(spec_id).encode(),
+        "format-version": str(version).encode(),
+        "content": b"data",
+    }
+    data = write_container(entry_schema(version, avro), metadata, records)
+    rows = sum(file["record_count"] for file in files)
+    size = sum(file["file_size_in_bytes"] for file in files)
+    values_by_id = {
+        502: spec_id,
+        517: 0,
+        507: [partition_summary([one[place] for one in tuples], type_) for place, type_ in enumerate(types)],
+    }
+    counts = {Status.ADDED: len(files)}
+    return ListedManifest(data, values_by_id, counts, {Status.ADDED: rows}, {Status.ADDED: size})
+
+
+def rewritten_manifest(
+    data: bytes,
+    *,
+    inherits: Numbers,
+    version: int,
+    snapshot_id: int,
+    removed: Container[str],
+    restated: Mapping[str, Mapping[str, Any]],
+    where: str,
+    first_rows: Mapping[str, int | None] | None = None,
+) -> ListedManifest:
+    """The manifest with the live entries as existing ones, some of them deleted and some with other bounds.
+
+    Sequence numbers stay, those that were inherited are written down, as are the ids of `first_rows` that version 3
+    has; every field that is not known stays.
+    """
+    bounds = (125, 128) if version > 2 else (1250, 1280)
+    header, records = read_records(data, where=where)
+    schema = with_entry_fields(header.schema, version, where=where)
+    top = names_by_id(schema)
+    file_schema = next(one for one in schema["fields"] if one["name"] == top[2])["type"]
+    fields = names_by_id(file_schema)
+    kept: list[dict[str, Any]] = []
+    tallies: dict[Status, list[int]] = {}
+    least: int | None = None
+    for record in records:
+        status = Status(record[top[0]])
+        if status is Status.DELETED:
+            continue  # it was told when it was deleted
+        file = record[top[2]]
+        path = file[fields[_PATH]]
+        number = record.get(top.get(3, ""))
+        number = inherits.sequence_number if number is None else number
+        now = Status.DELETED if path in removed else Status.EXISTING
+        record[top[0]] = now.value
+        added_by = record.get(top[1])
+        record[top[1]] = (
+            snapshot_id if now is Status.DELETED else added_by if added_by is not None else inherits.snapshot_id
+        )
+        if version > 1:
+            record[top[3]] = number
+            if record.get(top[4]) is None:
+                record[top[4]] = inherits.sequence_number
+            if file.get(fields[134]) is None:
+                file[fields[134]] = 0
+        if first_rows is not None:
+            file[fields[142]] = first_rows[path]
+        for id_ in bounds:
+            file.setdefault(fields[id_], None)
+        if now is Status.EXISTING:
+            least = number if least is None else min(least, number)
+            if path in restated:
+                _restate(file, [fields[id_] for id_ in bounds], restated[path])
+        tally = tallies.setdefault(now, [0, 0, 0])
+        for place, one in enumerate((1, file[fields[_ROWS]], file[fields[_SIZE]])):
+            tally[place] += one
+        kept.append(record)
+    metadata = {**header.metadata, "format-version": str(version).encode()}
+    values = {} if least is None else {516: least}
+    files, rows, sizes = ({status: tally[place] for status, tally in tallies.items()} for place in range(3))
+    return ListedManifest(write_container(schema, metadata, kept), values, files, rows, sizes)
+
+
+def _restate(file: dict[str, Any], names: Sequence[str], wanted: Mapping[str, Any]) -> None:
+    """Set or take away the bounds of columns; those of others and all other statistics stay."""
+    for place, name in enumerate(names):
+        held = {pair["key"]: pair["value"] for pair in file.get(name) or ()}
+        for column, bound in wanted["bounds"].items():
+            if bound is None:
+                held.pop(int(column), None)
+            else:
+                held[int(column)] = bytes.fromhex(bound[place])
+        file[name] = [{"key": key, "value": value} for key, value in held.items()]
+
+
+class ManifestList:
+    """The manifests of a snapshot with every field that their list has."""
+
+    def __init__(self, schema: Any, records: list[dict[str, Any]], metadata: Mapping[str, bytes], version: int) -> None:
+        self._schema = with_list_fields(schema, version)
+        self._names = names_by_id(self._schema)
+        self._metadata = metadata
+        self._version = version
+        self.records = records
+        for record in records:
+            for id_ in (517, 515, 516) if version > 1 else ():
+                if record.get(self._names[id_]) is None:
+                    record[self._names[id_]] = 0
+
+    @classmethod
+    def read(cls, data: bytes, version: int, *, where: str) -> ManifestList:
+        """The list in the bytes of its file."""
+        header, records = read_records(data, where=where)
+        return cls(header.schema, records, header.metadata, version)
+
+    @classmethod
+    def of(cls, manifests: Iterable[tuple[str, bytes]], version: int, *, snapshot_id: int) -> ManifestList:
+        """A list of manifests that a snapshot of version 1 names itself, or of none: paths and bytes."""
+        made = cls(list_schema(version), [], {}, version)
+        for path, data in manifests:
+            spec = read_header(data, where=path).metadata.get("partition-spec-id", b"0")
+            values = {500: path, 501: len(data), 502: int(spec) if spec.isdigit() else 0, 503: snapshot_id}
+            made.records.append({made._names[id_]: value for id_, value in values.items()})
+        return made
+
+    def value(self, record: Mapping[str, Any], id_: int) -> Any:
+        """A value of a record by the id of its field."""
+        return record.get(self._names.get(id_, ""))
+
+    def has_files(self, record: Mapping[str, Any]) -> bool:
+        """Whether the manifest may have live entries."""
+        counts = [self.value(record, id_) for id_ in (_LIST_ADDED[0], _LIST_EXISTING[0])]
+        return any(count is None or count > 0 for count in counts)
+
+    def numbers(self, record: Mapping[str, Any]) -> Numbers:
+        """What the entries of a manifest inherit."""
+        if self.value(record, 519) is not None:
+            raise UnsupportedTableError("the manifest is encrypted", where=self.value(record, 500))
+        return Numbers(self.value(record, 503), self.value(record, 515) or 0)
+
+    def listed(
+        self, manifest: ListedManifest, path: str, *, numbers: Numbers, before: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The record of a manifest that a snapshot adds; `before` is that of the one whose place it takes."""
+        values = {
+            **manifest.values,
+            500: path,
+            501: len(manifest.data),
+            503: numbers.snapshot_id,
+            515: numbers.sequence_number,
+            516: manifest.values.get(516, numbers.sequence_number),
+        }
+        kinds = (Status.ADDED, Status.EXISTING, Status.DELETED)
+        for status, (files, rows) in zip(kinds, (_LIST_ADDED, _LIST_EXISTING, _LIST_DELETED), strict=True):
+            values |= {files: manifest.files.get(status, 0), rows: manifest.rows.get(status, 0)}
+        record = dict(before or {})
+        return record | {self._names[id_]: value for id_, value in values.items() if id_ in self._names}
+
+    def packed(self, records: Sequence[Mapping[str, Any]], *, numbers: Numbers, parent_id: int | None) -> bytes:
+        """The bytes of a list of these records."""
+        metadata = {
+            **self._metadata,
+            "snapshot-id": str(numbers.snapshot_id).encode(),
+            "parent-snapshot-id": b"null" if parent_id is None else str(parent_id).encode(),
+            "format-version": str(self._version).encode(),
+        }
+        if self._version > 1:
+            metadata["sequence-number"] = str(numbers.sequence_number).encode()
+        return write_container(self._schema, metadata, records)
+
+
+def _pairs(held: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]] | None:
+    if held is None:
+        return None
+    return [
+        {"key": int(key), "value": base64.b64decode(value) if name in _BYTES else value} for key, value in held.items()
+    ]
+
+
+def _unpacked(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _dumped(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

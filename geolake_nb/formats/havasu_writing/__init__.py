@@ -1,1 +1,0 @@
-"""Writes Havasu tables, which no open engine does: manifests, manifest lists, metadata files and commits."""

@@ -1,0 +1,1 @@
+"""Parquet files: footers read and edited, geo types, boxes, and the one writer of data files for all formats."""

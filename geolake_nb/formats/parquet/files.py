@@ -1,0 +1,379 @@
+"""A Parquet file, a folder of them, a pattern or a partitioned set as a table."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.scalar_column import ScalarColumn
+from geolake_nb.core.schema import Schema, split_path, type_name
+from geolake_nb.core.types import (
+    DataType,
+    Field,
+    GeographyType,
+    GeometryEncoding,
+    GeometryType,
+    PrimitiveType,
+    StringType,
+    StructType,
+)
+from geolake_nb.errors import MissingFileError, NotATableError, StorageError
+from geolake_nb.formats.file_table import FileTable, GeoStatsColumns, sides_of
+from geolake_nb.formats.parquet.box_mark import BOX_MARK
+from geolake_nb.formats.parquet.footer import MAGIC
+from geolake_nb.formats.parquet.footer_boxes import GeoEvidence, locate, without_column
+from geolake_nb.formats.parquet.footer_scalars import footer_scalars
+from geolake_nb.formats.parquet.footer_view import FileView, FooterReader
+from geolake_nb.formats.parquet.hive_paths import glob_pattern, has_glob, is_hidden, is_parquet_name, partition_arrays
+from geolake_nb.formats.snapshot import Feature, Protocol, Snapshot, TableFormat
+from geolake_nb.formats.storage import Entry, Storage
+from geolake_nb.formats.storage_place import without_query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+
+    from geolake_nb.core.geoparquet import GeoMetadata
+    from geolake_nb.core.predicate import ColumnPath
+
+__all__ = ["FileProblem", "ParquetDetails", "evidence_columns", "is_parquet_place", "open_parquet", "read_parquet_set"]
+
+_DEEPEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """Something about a file that does not fit, though the set can be read; `path` is `None` for the whole set."""
+
+    path: str | None
+    column: str | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParquetDetails:
+    """What only a Parquet set has; tuples are in the order of the files."""
+
+    storage: Storage
+    """Reads the paths of the file table."""
+    views: tuple[FileView, ...]
+    problems: tuple[FileProblem, ...] = ()
+
+    @property
+    def metadata(self) -> tuple[pq.FileMetaData, ...]:
+        """The footers."""
+        return tuple(view.metadata for view in self.views)
+
+    @property
+    def geo(self) -> tuple[GeoMetadata | None, ...]:
+        """The GeoParquet metadata, `None` where there is none that can be used."""
+        return tuple(view.geo for view in self.views)
+
+    @property
+    def created_by(self) -> tuple[str | None, ...]:
+        """What each file says of its writer."""
+        return tuple(view.metadata.created_by for view in self.views)
+
+    def parquet_types(self, column: str) -> tuple[DataType | None, ...]:
+        """The type of a column by Parquet's own schema alone, GeoParquet left aside."""
+        parts = split_path(column)
+        found = [dict(view.parquet_schema.walk_parts()).get(parts) for view in self.views]
+        return tuple(None if one is None else one.type for one in found)
+
+
+def is_parquet_place(storage: Storage, path: str = "") -> bool:
+    """Whether a file is Parquet, or a folder holds some: cheap, a listing a level until the first one is found."""
+    if path and storage.exists(path):
+        return storage.size(path) >= 12 and storage.read_range(path, storage.size(path) - 4, 4) == MAGIC
+    folder = path
+    for _ in range(_DEEPEST):
+        names = [entry.path for entry in storage.list(folder) if not is_hidden(_name(entry.path))]
+        if any(is_parquet_name(name) for name in names):
+            return True
+        below = [name for name in storage.folders(folder) if not is_hidden(_name(name))]
+        if not below:
+            return False
+        folder = below[0]
+    return False
+
+
+def open_parquet(
+    location: str,
+    *,
+    options: Mapping[str, str] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Snapshot:
+    """The table of a file, a folder or a pattern such as `s3://bucket/roads/*/part-*.parquet`.
+
+    >>> import pyarrow.parquet as pq, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> pq.write_table(pa.table({"id": [1, 2]}), f"{folder}/a.parquet")
+    >>> table = open_parquet(folder)
+    >>> table.files.table["rows"].to_pylist(), str(table.schema)
+    ([2], 'id: int64')
+    """
+    location = os.fspath(location)
+    storage, entries, shown = _find_files(location, options)
+    return read_parquet_set(storage, entries, location=shown, on_progress=on_progress)
+
+
+def read_parquet_set(
+    storage: Storage,
+    entries: Sequence[Entry],
+    *,
+    location: str | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Snapshot:
+    """The table of these files, from their footers alone."""
+    paths = [entry.path for entry in entries]
+    reader = FooterReader()
+    footers = storage.parquet_metadata(paths, on_progress=on_progress)
+    views = tuple(
+        reader.view(footer, where=f"{storage.location}/{path}") for path, footer in zip(paths, footers, strict=True)
+    )
+    problems = [
+        FileProblem(path, None, f"the GeoParquet metadata is not usable: {view.geo_problem}")
+        for path, view in zip(paths, views, strict=True)
+        if view.geo_problem is not None
+    ]
+    schema = _union(paths, views, problems)
+    partitions, partial = partition_arrays(paths)
+    problems += [FileProblem(None, name, f"only some files are below a folder {name}=") for name in partial]
+    schema = _with_partitions(schema, partitions)
+    files = FileTable.of(
+        path=pa.array(paths, pa.string()),
+        bytes=pa.array([entry.bytes for entry in entries], pa.int64()),
+        rows=pa.array([view.metadata.num_rows for view in views], pa.int64()),
+        partitions=partitions,
+        extra={"modified": pa.array([entry.modified for entry in entries], pa.timestamp("us", "UTC"))},
+        geo=_geo_columns(schema, views),
+    )
+    times = [entry.modified for entry in entries if entry.modified is not None]
+    return Snapshot(
+        TableFormat.PARQUET,
+        storage.location if location is None else location,
+        None,
+        max(times, default=None),
+        schema,
+        _protocol(views, schema),
+        files,
+        _shared_properties(views),
+        tuple(partitions),
+        ParquetDetails(storage, views, tuple(problems)),
+        _Scalars(views, schema, partitions, frozenset(partial)),
+    )
+
+
+def evidence_columns(evidence: Sequence[GeoEvidence]) -> GeoStatsColumns:
+    """The evidence of many files or row groups as columns.
+
+    >>> evidence_columns([]).sides["xmin"].to_pylist()
+    []
+    """
+    return GeoStatsColumns(
+        sides=sides_of([one.box for one in evidence]),
+        null_count=pa.array([one.null_count for one in evidence], pa.int64()),
+        types=pa.array([one.types for one in evidence], pa.list_(pa.int32())),
+        source=pa.array([None if one.source is None else one.source.value for one in evidence], pa.string()),
+        problem=pa.array([one.problem for one in evidence], pa.string()),
+    )
+
+
+def _find_files(location: str, options: Mapping[str, str] | None) -> tuple[Storage, list[Entry], str]:
+    storage, name = Storage.with_file(location, options=options)
+    # A name may hold brackets itself.
+    if name and "*" not in name and storage.exists(name):
+        modified = next((entry.modified for entry in _listed(storage) if entry.path == name), None)
+        return storage, [Entry(name, storage.size(name), modified)], f"{storage.location}/{name}"
+    pattern = without_query(location)
+    if has_glob(pattern) and not (storage.is_local and os.path.exists(location)):
+        return _match_files(pattern, options)
+    storage = Storage.at(location, options=options)
+    if not storage.is_folder():
+        raise MissingFileError("there is no such file or folder", where=storage.location)
+    entries = [entry for entry in storage.list(recursive=True) if not is_hidden(entry.path) and entry.bytes >= 0]
+    named = [entry for entry in entries if is_parquet_name(entry.path)]
+    if not named:
+        # Some writers give their files no ending at all.
+        bare = [entry for entry in entries if "." not in _name(entry.path)]
+        named = [entry for entry in bare if is_parquet_place(storage, entry.path)]
+    if not named:
+        raise NotATableError("there is no Parquet file in this folder", where=storage.location)
+    return storage, named, storage.location
+
+
+def _match_files(location: str, options: Mapping[str, str] | None) -> tuple[Storage, list[Entry], str]:
+    parts = location.split("/")
+    first = next(index for index, part in enumerate(parts) if has_glob(part))
+    storage = Storage.at("/".join(parts[:first]) or ("/" if location.startswith("/") else "."), options=options)
+    text = "/".join(parts[first:])
+    try:
+        pattern = glob_pattern(text)
+    except re.error:
+        raise StorageError(f"the pattern {text!r} cannot be read", where=storage.location) from None
+    listed = storage.list(recursive="/" in text or "**" in text)
+    found = [entry for entry in listed if pattern.fullmatch(entry.path) and not is_hidden(entry.path)]
+    if not found:
+        raise MissingFileError(f"no file matches {text!r}", where=storage.location)
+    return storage, found, f"{storage.location}/{text}"
+
+
+def _listed(storage: Storage) -> list[Entry]:
+    # Only for the time of a single file; a web server has no listings, and a bucket may be huge.
+    return storage.list() if storage.is_local else []
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _union(paths: Sequence[str], views: Sequence[FileView], problems: list[FileProblem]) -> Schema:
+    """The columns of all files in the order in which they come; the first file's type holds where they differ."""
+    columns: dict[str, Field] = {}
+    missing: set[str] = set()
+    seen: set[int] = set()
+    for path, view in zip(paths, views, strict=True):
+        if id(view.schema) in seen:
+            continue
+        here = {column.name: column for column in view.schema.fields}
+        missing |= (columns.keys() - here.keys()) | ((here.keys() - columns.keys()) if seen else set())
+        seen.add(id(view.schema))
+        for name, column in here.items():
+            known = columns.setdefault(name, column)
+            if known.id != column.id:
+                columns[name] = known = replace(known, id=None)
+            if not column.nullable and known.nullable:
+                continue
+            if column.nullable and not known.nullable:
+                columns[name] = replace(known, nullable=True)
+        problems += [
+            FileProblem(path, name, f"the type is {type_name(column.type)}, not {type_name(columns[name].type)}")
+            for name, column in here.items()
+            if not _same_type(column.type, columns[name].type)
+        ]
+    whole = [replace(one, nullable=True) if one.name in missing else one for one in columns.values()]
+    if any(one.id is None for one in whole):
+        whole = [replace(one, id=None) for one in whole]
+    return Schema(StructType(tuple(whole)))
+
+
+def _same_type(one: DataType, other: DataType) -> bool:
+    if isinstance(one, (GeometryType, GeographyType)) and isinstance(other, (GeometryType, GeographyType)):
+        edges = getattr(one, "algorithm", None) == getattr(other, "algorithm", None)
+        return type(one) is type(other) and edges and one.encoding == other.encoding and one.crs.same_as(other.crs)
+    return one == other
+
+
+def _with_partitions(schema: Schema, partitions: Mapping[str, pa.Array]) -> Schema:
+    known = {column.name for column in schema.fields}
+    types: dict[str, DataType] = {"int64": PrimitiveType("int64"), "date32[day]": PrimitiveType("date")}
+    added = [
+        Field(name, types.get(str(values.type), StringType()))
+        for name, values in partitions.items()
+        if name not in known
+    ]
+    return replace(schema, root=StructType((*schema.fields, *added)))
+
+
+def _geo_columns(schema: Schema, views: Sequence[FileView]) -> dict[str, GeoStatsColumns]:
+    columns: dict[str, GeoStatsColumns] = {}
+    for path, column in schema.geo_columns():
+        if not isinstance(column.type, (GeometryType, GeographyType)):
+            continue
+        parts = split_path(path)
+        evidence: list[GeoEvidence] = []
+        for view in views:
+            here = locate(view, view.find(parts), column.type)
+            missing = without_column(view.metadata.num_rows, lacks=view.lacks(parts))
+            evidence.append(missing if here is None else here.whole())
+        columns[path] = evidence_columns(evidence)
+    return columns
+
+
+def _protocol(views: Sequence[FileView], schema: Schema) -> Protocol:
+    versions = sorted({view.geo.version for view in views if view.geo is not None})
+    features: list[Feature] = []
+    if versions:
+        features.append(Feature("geoparquet", f"GeoParquet metadata {', '.join(versions)} names the geometry columns"))
+    native = {
+        type(one)
+        for view in views[:1]
+        for _, field_ in view.parquet_schema.geo_columns()
+        for one in [field_.type]
+        if isinstance(one, (GeometryType, GeographyType))
+    }
+    if GeometryType in native:
+        features.append(Feature("GEOMETRY", "a Parquet logical type: shapes with straight edges"))
+    if GeographyType in native:
+        features.append(Feature("GEOGRAPHY", "a Parquet logical type: shapes with edges on the Earth"))
+    if any(column.covering is not None for view in views if view.geo for column in view.geo.columns.values()):
+        features.append(Feature("bbox covering", "columns with the box of each row", needed_to_write=False))
+    if any(
+        isinstance(column.type, GeometryType) and column.type.encoding is GeometryEncoding.GEOARROW
+        for _, column in schema.geo_columns()
+    ):
+        features.append(Feature("native encoding", "geometries as lists of coordinates", needed_to_read=True))
+    summary = f"GeoParquet {', '.join(versions)}" if versions else "Parquet"
+    return Protocol(summary, tuple(features))
+
+
+def _shared_properties(views: Sequence[FileView]) -> dict[str, str]:
+    """The key-value metadata that is the same in all files, without what is read otherwise."""
+    shared: dict[bytes, bytes] | None = None
+    for view in views:
+        here = view.metadata.metadata or {}
+        shared = dict(here) if shared is None else {k: v for k, v in shared.items() if here.get(k) == v}
+    return {
+        key.decode(errors="replace"): value.decode(errors="replace")
+        for key, value in (shared or {}).items()
+        if key not in (b"ARROW:schema", b"geo", b"pandas", BOX_MARK.encode())
+    }
+
+
+class _Scalars:
+    """Statistics of plain columns, worked out when they are asked for."""
+
+    def __init__(
+        self,
+        views: Sequence[FileView],
+        schema: Schema,
+        partitions: Mapping[str, pa.Array],
+        ambiguous: frozenset[str],
+    ) -> None:
+        self._views = views
+        self._fields = dict(schema.walk_parts())
+        self._partitions = partitions
+        self._ambiguous = ambiguous
+        self._known: dict[ColumnPath, ScalarColumn | None] = {}
+
+    def __call__(self, path: ColumnPath) -> ScalarColumn | None:
+        if path not in self._known:
+            self._known[path] = self._find(tuple(path))
+        return self._known[path]
+
+    def _find(self, path: ColumnPath) -> ScalarColumn | None:
+        column = self._fields.get(path)
+        # A folder that only some files are in gives those a value that their footers do not know.
+        if column is None or path[0] in self._ambiguous:
+            return None
+        in_files = any(view.find(path) is not None for view in self._views)
+        stored = footer_scalars(self._views, path, column.type) if in_files else None
+        if len(path) > 1 or path[0] not in self._partitions:
+            return stored
+        values = self._partitions[path[0]]
+        rows = pa.array([view.metadata.num_rows for view in self._views], pa.int64())
+        if not in_files:
+            nulls = pc.if_else(pc.is_null(values), rows, pa.scalar(0, pa.int64()))
+            return ScalarColumn(values, values, nulls, rows)
+        if stored is None or stored.minimum.type != values.type:
+            return None
+        # Engines differ on which of the two counts, so that bounds hold for both.
+        low = pc.min_element_wise(values, stored.minimum, skip_nulls=False)
+        high = pc.max_element_wise(values, stored.maximum, skip_nulls=False)
+        return ScalarColumn(low, high, None, rows)

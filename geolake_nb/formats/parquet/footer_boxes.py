@@ -1,0 +1,261 @@
+"""Boxes, types and null counts of a geo column, from the footer of a Parquet file."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from geolake_nb.core.bound_codec import from_parquet_statistics, parquet_type_codes, widened_float32
+from geolake_nb.core.box import Box
+from geolake_nb.core.schema import type_name
+from geolake_nb.core.schema_parquet import PATH_KEY
+from geolake_nb.core.statistics import ColumnStats, merge
+from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.errors import BoundError
+from geolake_nb.formats.file_table import BoundSource
+from geolake_nb.formats.parquet.foreign_boxes import usable_box
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.core.crs import Crs
+    from geolake_nb.core.geoparquet import GeoColumn
+    from geolake_nb.core.types import Field
+    from geolake_nb.formats.parquet.footer_view import FileView
+
+__all__ = ["FooterColumn", "GeoEvidence", "locate", "without_column"]
+
+_CODES = {
+    name: code
+    for code, name in enumerate(
+        ("Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection"), 1
+    )
+}
+_AXES = {"": 0, "Z": 1000, "M": 2000, "ZM": 3000}
+
+
+@dataclass(frozen=True, slots=True)
+class GeoEvidence:
+    """What a footer says of a geo column, in one row group or in the whole file."""
+
+    rows: int
+    null_count: int | None
+    box: Box | None = None
+    """A box that a scan can rely on."""
+    types: tuple[int, ...] | None = None
+    source: BoundSource | None = None
+    problem: str | None = None
+    """Why there is no box although the file holds one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Coordinates:
+    """Plain columns whose minima and maxima make a box: a bbox covering, or the x and y of native encodings."""
+
+    sides: Mapping[str, int]
+    narrow: bool
+    source: BoundSource
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FooterColumn:
+    """A geo column of one file."""
+
+    view: FileView
+    type: GeometryType | GeographyType
+    leaf: int | None
+    geo: GeoColumn | None
+    coordinates: _Coordinates | None
+    problem: str | None = None
+    """Why no box of this file counts, such as a CRS that is not the table's."""
+
+    def group(self, index: int) -> GeoEvidence:
+        """What is known of one row group."""
+        part = self._part(index)
+        if part.null_count == part.rows:
+            return part
+        if part.box is None and part.problem is None and self.coordinates is not None:
+            part = self._from_coordinates(index, part)
+        if part.box is None:
+            part = self._from_file(part)
+        return self.usable(part)
+
+    def stored(self, index: int) -> GeoEvidence:
+        """The geospatial statistics of one row group as far as a scan may rely on them; no other source is asked."""
+        return self.usable(self._part(index))
+
+    def stated(self) -> GeoEvidence:
+        """The geospatial statistics of all row groups as stored, joined; not widened, and not trusted yet."""
+        return self._merged([self._part(index) for index in range(self.view.metadata.num_row_groups)])
+
+    def whole(self) -> GeoEvidence:
+        """What is known of the file."""
+        indices = range(self.view.metadata.num_row_groups)
+        parts = [self._part(index) for index in indices]
+        whole = self._merged(parts)
+        # A null column has no place; another source would say the same at best.
+        if whole.box is None and whole.null_count != whole.rows:
+            whole = self._from_file(whole)
+            if whole.box is None and self.coordinates is not None:
+                whole = self._merged([self._from_coordinates(index, parts[index]) for index in indices])
+        return self.usable(whole)
+
+    def _part(self, index: int) -> GeoEvidence:
+        """The geospatial statistics of a row group, as stored."""
+        group = self.view.metadata.row_group(index)
+        if self.leaf is None:
+            return GeoEvidence(group.num_rows, None, types=self._declared_types)
+        chunk = group.column(self.leaf)
+        plain = chunk.statistics
+        nulls = plain.null_count if plain is not None and plain.has_null_count else None
+        stored = chunk.geo_statistics
+        types = parquet_type_codes(stored) or self._declared_types
+        try:
+            box = from_parquet_statistics(stored)
+        except BoundError as error:
+            return GeoEvidence(group.num_rows, nulls, types=types, problem=error.what)
+        return GeoEvidence(group.num_rows, nulls, box, types, None if box is None else BoundSource.FOOTER)
+
+    def _from_file(self, part: GeoEvidence) -> GeoEvidence:
+        """The bbox of the GeoParquet metadata, which holds for the file and all that is in it."""
+        if self.geo is None or self.geo.bbox is None:
+            return part
+        try:
+            box = self.geo.box
+        except BoundError as error:
+            return GeoEvidence(part.rows, part.null_count, types=part.types, problem=part.problem or error.what)
+        return GeoEvidence(part.rows, part.null_count, box, part.types, BoundSource.FOOTER)
+
+    def _from_coordinates(self, index: int, part: GeoEvidence) -> GeoEvidence:
+        assert self.coordinates is not None
+        group = self.view.metadata.row_group(index)
+        lows: dict[str, float] = {}
+        highs: dict[str, float] = {}
+        for side, leaf in self.coordinates.sides.items():
+            plain = group.column(leaf).statistics
+            if plain is None or not plain.has_null_count:
+                return part
+            # A row with a geometry and no covering is not in the minima and maxima.
+            covering = self.coordinates.source is BoundSource.COVERING
+            if covering and plain.null_count not in (0, part.null_count):
+                return part
+            if not plain.has_min_max:
+                # A chunk of nulls only; one of NaN, which stands for empty geometries, is not told from doubt.
+                return part
+            lows[side], highs[side] = float(plain.min), float(plain.max)
+        try:
+            box = _box_of(lows, highs, self.type)
+            box = widened_float32(box) if self.coordinates.narrow else box
+        except BoundError as error:
+            return GeoEvidence(part.rows, part.null_count, types=part.types, problem=error.what)
+        return GeoEvidence(part.rows, part.null_count, box, part.types, self.coordinates.source)
+
+    def _merged(self, parts: list[GeoEvidence]) -> GeoEvidence:
+        stats = merge(
+            [
+                ColumnStats(part.box, part.types, part.rows, part.null_count or 0, 0)
+                for part in parts
+                if part.rows  # a row group without rows says nothing
+            ],
+            type=self.type,
+        )
+        nulls = [part.null_count for part in parts if part.rows]
+        known = sum(one for one in nulls if one is not None) if None not in nulls else None
+        sources = [part.source for part in parts if part.source is not None]
+        problems = [part.problem for part in parts if part.problem is not None]
+        return GeoEvidence(
+            stats.rows,
+            known,
+            stats.box,
+            stats.types,
+            sources[0] if stats.box is not None and sources else None,
+            problems[0] if problems and stats.box is None else None,
+        )
+
+    def usable(self, part: GeoEvidence) -> GeoEvidence:
+        """The same with the box as far as a scan may rely on it, or without it and with the reason."""
+        if part.box is None:
+            return part
+        box, problem = part.box, self.problem
+        if problem is None:
+            usable, problem = usable_box(box, self.type, types=part.types, own=self.view.own)
+            if usable is not None:
+                return GeoEvidence(part.rows, part.null_count, usable, part.types, part.source)
+        return GeoEvidence(part.rows, part.null_count, types=part.types, problem=problem)
+
+    @property
+    def _declared_types(self) -> tuple[int, ...] | None:
+        names = () if self.geo is None else self.geo.geometry_types
+        if not names:
+            return None
+        return tuple(sorted({_CODES[name.split(" ")[0]] + _AXES[name.partition(" ")[2]] for name in names}))
+
+
+def without_column(rows: int, *, lacks: bool) -> GeoEvidence:
+    """What is known where the column is not found: only nulls if the file is sure to lack it, else nothing.
+
+    >>> without_column(5, lacks=True).null_count, without_column(5, lacks=False).null_count
+    (5, None)
+    """
+    return GeoEvidence(rows, rows if lacks else None)
+
+
+def locate(view: FileView, found: Field | None, table_type: GeometryType | GeographyType) -> FooterColumn | None:
+    """The geo column of a file, `None` if the file does not have it; `table_type` is its type in the table."""
+    if found is None:
+        return None
+    stored = found.type
+    is_geo = isinstance(stored, (GeometryType, GeographyType))
+    top = any(found is one for one in view.schema.fields)
+    geo = view.geo.columns.get(found.name) if view.geo is not None and top else None
+    leaf = view.leaves.get(found.metadata.get(PATH_KEY, ""))
+    type_ = table_type
+    problem = None
+    if isinstance(stored, (GeometryType, GeographyType)):
+        if not _same(stored.crs, table_type.crs):
+            problem = f"the file's type is {type_name(stored)}, the table's {type_name(table_type)}"
+        # Edges on the Earth on either side: the box must hold them.
+        type_ = stored if isinstance(stored, GeographyType) else table_type
+    coordinates = _coordinates(view, found, geo) if is_geo else None
+    return FooterColumn(view, type_, leaf, geo, coordinates, problem)
+
+
+def _coordinates(view: FileView, found: Field, geo: GeoColumn | None) -> _Coordinates | None:
+    if geo is None:
+        return None
+    if geo.type.encoding is GeometryEncoding.GEOARROW:
+        sides: dict[str, int] = {}
+        for path, index in view.leaves.items():
+            axis = path.rpartition(".")[2]
+            if path.startswith(f"{found.name}.") and axis in ("x", "y", "z", "m"):
+                sides |= {f"{axis}min": index, f"{axis}max": index}
+        source, required = BoundSource.FOOTER, {"xmin", "ymin"}
+    elif geo.covering is not None:
+        covering = geo.covering
+        names = {side: getattr(covering, side) for side in ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax")}
+        found_sides = {side: view.leaves.get(".".join(path)) for side, path in names.items() if path is not None}
+        sides = {side: index for side, index in found_sides.items() if index is not None}
+        source, required = BoundSource.COVERING, {"xmin", "ymin", "xmax", "ymax"}
+    else:
+        return None
+    kinds = {view.metadata.schema.column(index).physical_type for index in sides.values()}
+    if not sides.keys() >= required or not kinds <= {"DOUBLE", "FLOAT"}:
+        return None
+    return _Coordinates(sides, "FLOAT" in kinds, source)
+
+
+def _box_of(lows: Mapping[str, float], highs: Mapping[str, float], type: GeometryType | GeographyType) -> Box:
+    sides = {side: lows[side] if side.endswith("min") else highs[side] for side in lows}
+    # A row whose own box wraps has xmin > xmax, and the least xmin bounds nothing. Where a row is sure to be
+    # one, x is everything; a geometry's box is not written wrapped otherwise.
+    if highs["xmin"] > sides["xmax"] or lows["xmax"] < sides["xmin"]:
+        if not type.crs.is_geographic:
+            raise BoundError("a row of the bbox covering has xmin > xmax")
+        sides |= {"xmin": -180.0, "xmax": 180.0}
+    return Box(**sides)
+
+
+@functools.lru_cache(1000)
+def _same(one: Crs, other: Crs) -> bool:
+    return one.same_as(other)

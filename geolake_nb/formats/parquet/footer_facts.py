@@ -1,0 +1,79 @@
+"""Which geo type and which CRS every file states for a column, as one Arrow table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from geolake_nb.core.schema_parquet import PATH_KEY
+from geolake_nb.core.types import DataType, GeographyType, GeometryType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from geolake_nb.core.crs import Crs
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.formats.parquet.footer_view import FileView
+
+__all__ = ["FOOTER_FACTS", "footer_facts"]
+
+FOOTER_FACTS = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("path", "column", "logical_type", "crs", "algorithm", "geoparquet_crs", "created_by")
+    ]
+)
+"""A row for each file and geo column of the table.
+
+`logical_type` is `GEOMETRY`, `GEOGRAPHY` or null; `crs` and `algorithm` are those of that type. `geoparquet_crs` is
+null without GeoParquet metadata, and `SRID:0` where that says that the CRS is not known.
+"""
+
+
+def footer_facts(files: Iterable[tuple[str, FileView]], schema: Schema) -> pa.Table:
+    """What the footers of these files say of the geo columns of a table; a file without the column has no row.
+
+    The path of each file is as the table stores it, so that it can be found in the file table.
+
+    >>> from geolake_nb.core.schema import Schema
+    >>> footer_facts([], Schema()).num_rows
+    0
+    """
+    wanted = [
+        (path, schema.physical_path(path), field.id)
+        for path, field in schema.geo_columns()
+        if isinstance(field.type, (GeometryType, GeographyType))
+    ]
+    leaves: dict[int, dict[str, DataType]] = {}
+    rows: list[tuple[str | None, ...]] = []
+    for file, view in files:
+        stored = view.parquet_schema
+        if id(stored) not in leaves:
+            leaves[id(stored)] = {
+                field.metadata[PATH_KEY]: field.type for _, field in stored.walk_parts() if PATH_KEY in field.metadata
+            }
+        for path, physical, field_id in wanted:
+            found = view.find(physical, field_id=field_id)
+            if found is None:
+                continue
+            native = leaves[id(stored)].get(found.metadata.get(PATH_KEY, ""))
+            top = any(found is one for one in view.schema.fields)
+            geo = view.geo.columns.get(found.name) if view.geo is not None and top else None
+            crs = None if geo is None else _text(geo.crs)
+            rows.append((file, path, *_native(native), crs, view.metadata.created_by))
+    columns = list(zip(*rows, strict=True)) or [()] * len(FOOTER_FACTS)
+    return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], schema=FOOTER_FACTS)
+
+
+def _native(type_: DataType | None) -> tuple[str | None, str | None, str | None]:
+    if isinstance(type_, GeometryType):
+        return "GEOMETRY", _text(type_.crs), None
+    if isinstance(type_, GeographyType):
+        return "GEOGRAPHY", _text(type_.crs), type_.algorithm.value
+    return None, None, None
+
+
+def _text(crs: Crs) -> str:
+    # A reference to a property of the file means nothing outside of it.
+    return crs.text if crs.resolved is None else crs.resolved

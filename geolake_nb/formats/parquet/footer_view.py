@@ -1,0 +1,123 @@
+"""What a Parquet footer says of its file: schema, GeoParquet metadata, and where its columns are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from geolake_nb.core.geoparquet import from_geo_metadata
+from geolake_nb.core.schema_parquet import from_parquet_schema, with_geo_metadata
+from geolake_nb.errors import CorruptTableError, GeolakeError, SchemaError
+from geolake_nb.formats.parquet.box_mark import BOX_MARK, has_box_mark
+from geolake_nb.formats.parquet.foreign_boxes import is_own_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow.parquet as pq
+
+    from geolake_nb.core.geoparquet import GeoMetadata
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import DataType, Field
+
+__all__ = ["FileView", "FooterReader", "SchemaIndex"]
+
+# Properties that differ from file to file and have no say in the schema.
+_NOT_SHARED = (b"ARROW:schema", b"geo", BOX_MARK.encode())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SchemaIndex:
+    """The fields of a schema by what a table knows of them."""
+
+    by_parts: Mapping[tuple[str, ...], Field]
+    by_id: Mapping[int, Field]
+
+    @classmethod
+    def of(cls, schema: Schema) -> SchemaIndex:
+        """The index of a schema."""
+        parts = dict(schema.walk_parts())
+        return cls(parts, {found.id: found for found in parts.values() if found.id is not None})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileView:
+    """One file's footer, read."""
+
+    metadata: pq.FileMetaData
+    parquet_schema: Schema
+    """With the types of Parquet alone; equal schemas of many files are one object."""
+    schema: Schema
+    """The same with the geometry columns of GeoParquet metadata."""
+    leaves: Mapping[str, int]
+    """The index of each leaf column by its path in the file."""
+    geo: GeoMetadata | None
+    geo_problem: str | None
+    """Why GeoParquet metadata that is there cannot be used."""
+    own: bool
+    """Whether this package wrote the file, or its boxes."""
+
+    index: SchemaIndex
+
+    def find(self, parts: tuple[str, ...], *, field_id: int | None = None) -> Field | None:
+        """The field of the file for a table's column: by its id where both have ids, else by its names."""
+        if field_id is not None and self.index.by_id:
+            return self.index.by_id.get(field_id)
+        return self.index.by_parts.get(parts)
+
+    def lacks(self, parts: tuple[str, ...], *, field_id: int | None = None) -> bool:
+        """Whether the file is sure not to have the column, so that every row reads as null.
+
+        A table with ids may know the columns of a file without ids by other names.
+        """
+        if field_id is not None:
+            return bool(self.index.by_id) and field_id not in self.index.by_id
+        return parts[0].casefold() not in {one.name.casefold() for one in self.schema.fields}
+
+
+class FooterReader:
+    """Reads footers into views; what is the same in many files is worked out once."""
+
+    def __init__(self) -> None:
+        self._plain: list[tuple[pq.ParquetSchema, dict[bytes, bytes], Schema, dict[str, int]]] = []
+        self._indexed: dict[tuple[int, tuple[tuple[str, DataType], ...]], tuple[Schema, SchemaIndex]] = {}
+        self._kept: list[Schema] = []
+
+    def view(self, metadata: pq.FileMetaData, *, where: str) -> FileView:
+        """The view of one footer; `where` names the file in errors."""
+        plain, leaves = self._read_plain(metadata, where)
+        geo, problem = None, None
+        schema, index = self._with_index(plain, None)
+        text = (metadata.metadata or {}).get(b"geo")
+        if text is not None:
+            try:
+                geo = from_geo_metadata(text)
+                schema, index = self._with_index(plain, geo)
+            except SchemaError as error:
+                geo, problem = None, str(error)
+        own = is_own_writer(metadata.created_by) or has_box_mark(metadata)
+        return FileView(metadata, plain, schema, leaves, geo, problem, own, index)
+
+    def _read_plain(self, metadata: pq.FileMetaData, where: str) -> tuple[Schema, dict[str, int]]:
+        # A CRS may be in a property of the file, so that two files differ in their properties too.
+        held = {key: text for key, text in (metadata.metadata or {}).items() if key not in _NOT_SHARED}
+        parquet = metadata.schema
+        for known, properties, schema, leaves in self._plain:
+            if known.equals(parquet) and properties == held:
+                return schema, leaves
+        try:
+            schema = from_parquet_schema(metadata)
+        except GeolakeError as error:
+            raise CorruptTableError(str(error), where=where) from error
+        leaves = {parquet.column(index).path: index for index in range(len(parquet))}
+        self._plain = [(parquet, held, schema, leaves), *self._plain[:50]]
+        self._kept.append(schema)  # a schema that went would leave its id to another one
+        return schema, leaves
+
+    def _with_index(self, plain: Schema, geo: GeoMetadata | None) -> tuple[Schema, SchemaIndex]:
+        columns = () if geo is None else tuple([(name, column.type) for name, column in geo.columns.items()])
+        key = (id(plain), columns)
+        if key not in self._indexed:
+            schema = plain if geo is None else with_geo_metadata(plain, geo)
+            self._indexed[key] = schema, SchemaIndex.of(schema)
+        return self._indexed[key]

@@ -1,0 +1,94 @@
+"""The row groups of a table's data files, of any format, as one Arrow table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.types import GeographyType, GeometryType
+from geolake_nb.formats.file_table import FileTable
+from geolake_nb.formats.parquet.files import evidence_columns
+from geolake_nb.formats.parquet.footer_boxes import locate, without_column
+from geolake_nb.formats.parquet.footer_view import FooterReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import pyarrow.parquet as pq
+
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import Field
+    from geolake_nb.formats.parquet.footer_boxes import GeoEvidence
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["row_groups"]
+
+
+def row_groups(
+    storage: Storage,
+    paths: Sequence[str],
+    schema: Schema,
+    *,
+    columns: Sequence[str] | None = None,
+    footers: Iterable[pq.FileMetaData] | None = None,
+    workers: int = 64,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> pa.Table:
+    """`path, row_group, rows, bytes`, then `c.xmin … c.mmax, c.null_count, c.types, c.source, c.problem` a geo column.
+
+    `paths` are as the storage reads them, `schema` is the table's: its columns are found in the files by field id
+    where both have ids, else by their physical names. `bytes` counts what is stored, compressed. `columns` are
+    paths of geo columns, all of them by default; `footers` are those of the files, where they were read already.
+
+    >>> from geolake_nb.core.schema import Schema
+    >>> from geolake_nb.formats.storage import Storage
+    >>> row_groups(Storage.at("/tmp"), [], Schema()).column_names
+    ['path', 'row_group', 'rows', 'bytes']
+    """
+    wanted = _geo_columns(schema, columns)
+    reader = FooterReader()
+    evidence: dict[str, list[GeoEvidence]] = {path: [] for path in wanted}
+    of_file: list[int] = []
+    group_index: list[int] = []
+    rows: list[int] = []
+    sizes: list[int] = []
+    if footers is None:
+        footers = storage.parquet_metadata(paths, workers=workers, on_progress=on_progress)
+    for file, (path, footer) in enumerate(zip(paths, footers, strict=True)):
+        count = footer.num_row_groups
+        view = reader.view(footer, where=f"{storage.location}/{path}")
+        groups = [footer.row_group(index) for index in range(count)]
+        of_file += [file] * count
+        group_index += range(count)
+        rows += [group.num_rows for group in groups]
+        sizes += [
+            sum(group.column(index).total_compressed_size for index in range(group.num_columns)) for group in groups
+        ]
+        for name, (field, physical, type_) in wanted.items():
+            here = locate(view, view.find(physical, field_id=field.id), type_)
+            if here is not None:
+                evidence[name] += [here.group(index) for index in range(count)]
+            else:
+                lacks = view.lacks(physical, field_id=field.id)
+                evidence[name] += [without_column(group.num_rows, lacks=lacks) for group in groups]
+    table = FileTable.of(
+        path=pa.array(paths, pa.string()).take(pa.array(np.array(of_file, np.int64))),
+        bytes=pa.array(sizes, pa.int64()),
+        rows=pa.array(rows, pa.int64()),
+        geo={name: evidence_columns(found) for name, found in evidence.items()},
+    ).table
+    table = table.add_column(1, "row_group", pa.array(group_index, pa.int32())).drop_columns(["deleted_rows"])
+    order = ["path", "row_group", "rows", "bytes"]
+    return table.select([*order, *[name for name in table.column_names if name not in order]])
+
+
+def _geo_columns(
+    schema: Schema, columns: Sequence[str] | None
+) -> dict[str, tuple[Field, tuple[str, ...], GeometryType | GeographyType]]:
+    found: dict[str, tuple[Field, tuple[str, ...], GeometryType | GeographyType]] = {}
+    for path, field in schema.geo_columns():
+        if isinstance(field.type, (GeometryType, GeographyType)) and (columns is None or path in columns):
+            found[path] = field, schema.physical_path(path), field.type
+    return found

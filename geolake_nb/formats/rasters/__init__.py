@@ -1,0 +1,1 @@
+"""Pixels and files of rasters, in the table and beside it."""

@@ -1,0 +1,166 @@
+"""GeoTIFF files: which ones a user means, and how one is opened so that GDAL sees no other byte than those of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import quote
+
+from geolake_nb.errors import GeolakeError, MissingDependencyError, MissingFileError, RasterError
+from geolake_nb.formats.parquet.hive_paths import glob_pattern, has_glob, is_hidden
+from geolake_nb.formats.storage import Storage
+from geolake_nb.formats.storage_place import Place
+from geolake_nb.formats.storage_ranges import open_ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from rasterio import DatasetReader
+
+__all__ = ["RasterSource", "find_geotiffs", "open_geotiff", "open_geotiff_at"]
+
+# The name that GDAL knows the file by: it has no folder, so nothing lies beside it.
+_NAME = "raster.tif"
+_ENDINGS = (".tif", ".tiff")
+_READ_AHEAD = 1 << 16
+
+# GDAL gets its bytes from us alone. Should a driver look further all the same: no listing, no file beside the
+# raster, no place but the one inside it, and no name that a network reader takes.
+_SETTINGS = {
+    "CPL_VSIL_CURL_ALLOWED_EXTENSIONS": "{none}",
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",
+    "GDAL_GEOREF_SOURCES": "INTERNAL",
+    "GDAL_HTTP_MAX_RETRY": "0",
+    "GDAL_PAM_ENABLED": "NO",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RasterSource:
+    """A file and the storage that reads it; goes to executors."""
+
+    storage: Storage
+    key: str
+
+    @property
+    def url(self) -> str:
+        """Where the file is, for others to find it, without secrets.
+
+        >>> RasterSource(Storage.at("/data"), "a b.tif").url
+        'file:///data/a%20b.tif'
+        """
+        place = f"{self.storage.location}/{self.key}"
+        if self.storage.is_local:
+            return Path(place).as_uri()
+        scheme, _, rest = place.partition("://")
+        # Of the other schemes only http knows escapes.
+        return f"{scheme}://{quote(rest, safe='/:@')}" if scheme in ("http", "https") else place
+
+
+def find_geotiffs(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, options: Mapping[str, str] | None = None
+) -> list[RasterSource]:
+    """The files of paths or URLs: of a folder all that end in .tif or .tiff, of a pattern those that fit.
+
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.mkdtemp()
+    >>> for name in ("b.tif", "a.TIFF", "c.txt"):
+    ...     _ = pathlib.Path(folder, name).write_bytes(b"")
+    >>> [source.key for source in find_geotiffs(folder)]
+    ['a.TIFF', 'b.tif']
+    >>> find_geotiffs([])
+    []
+    """
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found = [source for path in given for source in _find(os.fspath(path), options)]
+    return list({source.url: source for source in found}.values())
+
+
+def _find(location: str, options: Mapping[str, str] | None) -> list[RasterSource]:
+    if has_glob(location) and not os.path.exists(location):
+        folders, names = location.split("/"), list[str]()
+        while any(map(has_glob, folders)):
+            names.insert(0, folders.pop())
+        storage = Storage.at("/".join(folders) or ("/" if location.startswith("/") else "."), options=options)
+        pattern = glob_pattern("/".join(names))
+        keys = [entry.path for entry in storage.list(recursive=True) if pattern.fullmatch(entry.path)]
+    else:
+        storage, name = Storage.with_file(location, options=options)
+        if name and storage.exists(name):
+            return [RasterSource(storage, name)]
+        storage = Storage.at(location, options=options)
+        names = [entry.path for entry in storage.list(recursive=True)]
+        keys = [name for name in names if name.lower().endswith(_ENDINGS) and not any(map(is_hidden, name.split("/")))]
+    if not keys:
+        raise MissingFileError(
+            "there is no GeoTIFF", where=Place.of(location).text, remedy="give files, a folder of .tif or a pattern"
+        )
+    return [RasterSource(storage, key) for key in sorted(keys)]
+
+
+@contextmanager
+def open_geotiff(source: RasterSource) -> Iterator[DatasetReader]:
+    """The file as a dataset of rasterio; what lies beside it, such as a world file, is not read.
+
+    >>> import tempfile, pathlib
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = pathlib.Path(folder, "a.tif").write_text('<VRTDataset rasterXSize="1" rasterYSize="1"/>')
+    >>> with open_geotiff(RasterSource(Storage.at(folder), "a.tif")) as dataset:
+    ...     pass
+    Traceback (most recent call last):
+    geolake_nb.errors.RasterError: file:///...a.tif: this is no GeoTIFF that can be read; ...
+    """
+    storage, key = source.storage, source.key
+    if storage.is_local and not storage.exists(key):  # nor a pipe or a device, which would block
+        raise MissingFileError("there is no such file", where=source.url)
+
+    def open_file() -> BinaryIO:
+        file: Any = open_ranges(storage, key)
+        # A header is read in many small pieces: in a bucket each of them would be a request.
+        return file if storage.is_local else io.BufferedReader(file, _READ_AHEAD)
+
+    with open_geotiff_at(source.url, open_file) as dataset:
+        yield dataset
+
+
+@contextmanager
+def open_geotiff_at(shown: str, open_file: Callable[[], BinaryIO]) -> Iterator[DatasetReader]:
+    """The dataset in the bytes of a file, by the GeoTIFF driver and no other."""
+    try:
+        import rasterio
+        from rasterio.errors import NotGeoreferencedWarning, RasterioError
+    except ImportError as error:
+        remedy = "run: pip install 'geolake-nb[raster]'"
+        raise MissingDependencyError("rasterio is not installed", remedy=remedy) from error
+
+    failed: list[GeolakeError] = []
+
+    def opener(name: str, mode: str = "rb") -> BinaryIO:
+        if name != _NAME or not mode.startswith("r") or "+" in mode:
+            raise FileNotFoundError(name)
+        try:
+            return open_file()
+        except GeolakeError as problem:  # GDAL would forget why
+            failed.append(problem)
+            raise FileNotFoundError(name) from problem
+
+    with rasterio.Env(**_SETTINGS):
+        try:
+            with warnings.catch_warnings():
+                # A raster without a place is one that Havasu can hold.
+                warnings.simplefilter("ignore", NotGeoreferencedWarning)
+                dataset = rasterio.open(_NAME, driver="GTiff", opener=opener)
+            with dataset:
+                yield dataset
+        except RasterioError as error:
+            if failed:
+                raise failed[0] from None
+            detail = " ".join(str(error).split())[:200]
+            raise RasterError(
+                "this is no GeoTIFF that can be read", where=shown, remedy=f"rasterio says: {detail}"
+            ) from error

@@ -1,0 +1,125 @@
+"""Whether the files of a table's out-db bands hold what the table says of them."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.raster import PixelType
+from geolake_nb.core.raster_arrow import metadata_from_arrow
+from geolake_nb.core.raster_out_db import RasterFile, out_db_fault
+from geolake_nb.core.types import RasterType
+from geolake_nb.errors import GeolakeError, MissingFileError, RasterError, RefusedError, StorageError
+from geolake_nb.formats.data_files import raster_groups
+from geolake_nb.formats.rasters.bands import raster_bands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from geolake_nb.core.raster import RasterMetadata
+    from geolake_nb.formats.rasters.out_db import OutDbRoots
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.formats.storage import Storage
+
+    Progress = Callable[[int, int], None]
+
+__all__ = ["OutDbState", "check_out_db"]
+
+
+class OutDbState(enum.Enum):
+    """What became of the look at the file of a band."""
+
+    OK = "ok"
+    """The file holds the band."""
+    REFUSED = "refused"
+    """Its URL is below no allowed root: it was not opened."""
+    MISSING = "missing"
+    """There is no such file."""
+    UNREADABLE = "unreadable"
+    """The file is there, and cannot be read as a GeoTIFF."""
+    DIFFERS = "differs"
+    """The file is another one than the band says."""
+
+
+_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("column", pa.string()),
+        ("raster", pa.int64()),
+        ("band", pa.int32()),
+        ("out_db_url", pa.string()),
+        ("out_db_band_no", pa.int32()),
+        ("state", pa.string()),
+        ("problem", pa.string()),
+    ]
+)
+
+
+def check_out_db(
+    storage: Storage, snapshot: Snapshot, roots: OutDbRoots, *, on_progress: Progress | None = None
+) -> pa.Table:
+    """One row an out-db band, with what is wrong with its file; each file is opened once, for its header.
+
+    `raster` counts the rasters of a data file that are not null, `band` the bands of one, both from 0.
+    """
+    columns = [name for name, field in snapshot.schema.geo_columns() if isinstance(field.type, RasterType)]
+    if not columns:
+        raise GeolakeError("the table has no raster column", where=snapshot.location, remedy="rasters are Havasu's")
+    groups = raster_groups(storage, snapshot)
+    paths = snapshot.files.table["path"].to_pylist()
+    headers = _Headers(roots)
+    rows: list[dict[str, Any]] = []
+    for position, path in enumerate(paths):
+        here = groups.filter(pc.equal(groups["path"], path))
+        for column in columns:
+            if column not in here.column_names:
+                continue
+            rasters = [one for one in metadata_from_arrow(here[column]) if one is not None]
+            bands = raster_bands(storage, snapshot, position, column)
+            for band in bands.filter(pc.invert(bands["in_db"])).to_pylist():
+                state, problem = _look(rasters[band["raster"]], band, headers)
+                rows.append({"path": path, "column": column, **band, "state": state.value, "problem": problem})
+        if on_progress is not None:
+            on_progress(position + 1, len(paths))
+    return pa.Table.from_pylist(rows, _SCHEMA)
+
+
+class _Headers:
+    """The headers of files that were opened, and why others were not."""
+
+    def __init__(self, roots: OutDbRoots) -> None:
+        self._roots = roots
+        self._known: dict[str, RasterFile | tuple[OutDbState, str]] = {}
+
+    def of(self, url: str) -> RasterFile | tuple[OutDbState, str]:
+        if url not in self._known:
+            self._known[url] = self._read(url)
+        return self._known[url]
+
+    def _read(self, url: str) -> RasterFile | tuple[OutDbState, str]:
+        try:
+            with self._roots.open(url) as dataset:
+                return RasterFile.of(dataset)
+        except RefusedError as problem:
+            return OutDbState.REFUSED, str(problem)
+        except MissingFileError as problem:
+            return OutDbState.MISSING, str(problem)
+        except (RasterError, StorageError) as problem:
+            return OutDbState.UNREADABLE, str(problem)
+
+
+def _look(raster: RasterMetadata, band: Mapping[str, Any], headers: _Headers) -> tuple[OutDbState, str | None]:
+    url, number = band["out_db_url"], band["out_db_band_no"]
+    if url is None or number is None:
+        return OutDbState.DIFFERS, "the band has neither data nor both out_db_url and out_db_band_no"
+    header = headers.of(url)
+    if not isinstance(header, RasterFile):
+        return header
+    try:
+        fault = out_db_fault(raster, PixelType.parse(band["pixel_type"]), number, header)
+    except RasterError as problem:
+        fault = problem.what
+    return (OutDbState.OK, None) if fault is None else (OutDbState.DIFFERS, fault)

@@ -1,0 +1,163 @@
+"""The `add` action of a file with other collated statistics, everything else byte for byte."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.core.collation_stats import StringRange, collated_range, collations_in_stats, with_collated_range
+from geolake_nb.core.json_splice import edited, member
+from geolake_nb.errors import JsonError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from geolake_nb.core.collation import Collation
+    from geolake_nb.core.json_splice import JsonPath
+    from geolake_nb.formats.parquet.string_scan import CollatedString
+
+__all__ = ["Ranges", "StatsEdit", "collated_add", "lacks"]
+
+Ranges = dict[tuple[str, ...], tuple[str | None, str | None]]
+"""Of a file: the least and the greatest string of columns, by their logical path."""
+
+_COLLATED = "statsWithCollation"
+_Physical = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatsEdit:
+    """What becomes of the collated statistics of every file."""
+
+    columns: tuple[CollatedString, ...] = ()
+    """Those that statistics are made of."""
+    versions: tuple[tuple[Collation, str], ...] = ()
+    """The version under which they are made, for each collation of the columns."""
+    unused: frozenset[Collation] = frozenset()
+    """Collations that no column has any more: their statistics go, of every version."""
+    dropped: frozenset[tuple[Collation, _Physical]] = frozenset()
+    """Columns that no longer have a collation which others have: its statistics of the column go."""
+    only_newest: bool = False
+    """Whether statistics of the columns' collations of other versions go."""
+
+    def version_of(self, collation: Collation) -> Collation:
+        """The collation with the version under which statistics are made."""
+        version = next(version for one, version in self.versions if one == collation)
+        return type(collation)(collation.provider, collation.name, version)
+
+
+def collated_add(add: str, edit: StatsEdit, ranges: Ranges, *, data_change: bool = False) -> str | None:
+    """The action that states a file anew, `None` if nothing changes or its statistics cannot be edited.
+
+    `add` is the JSON of the object inside the action, `ranges` what was found in the file: a range that it has
+    already under the same version is left as it is.
+
+    >>> from geolake_nb.core.collation import Collation
+    >>> from geolake_nb.formats.parquet.string_scan import CollatedString
+    >>> de = Collation("icu", "de")
+    >>> edit = StatsEdit((CollatedString(("n",), ("n",), None, de),), ((de, "78.3"),))
+    >>> made = collated_add('{"path":"a","dataChange":true,"stats":"{}"}', edit, {("n",): ("ä", "Z")})
+    >>> json.loads(json.loads(made)["add"]["stats"])
+    {'statsWithCollation': {'icu.de.78.3': {'minValues': {'n': 'ä'}, 'maxValues': {'n': 'Z'}}}}
+    >>> collated_add('{"path":"a","dataChange":true}', edit, {}) is None
+    True
+    """
+    before = _stats(add)
+    try:
+        stored = _stored(before)
+        after = _edited(before, stored, _sections(stored, edit, ranges), wide=_has_vector(add) and bool(ranges))
+    except JsonError:
+        # What is no JSON object, or names a thing twice, can be read in more ways than one: it is left alone.
+        return None
+    if after == before:
+        return None
+    new = edited(add, {("stats",): _text(after), ("dataChange",): json.dumps(data_change)})
+    return f'{{"add":{new}}}'
+
+
+def lacks(add: str, edit: StatsEdit) -> bool:
+    """Whether the file has no range of one of the columns under the version that is wanted.
+
+    >>> lacks('{"path":"a"}', StatsEdit())
+    False
+    """
+    try:
+        stats = {_COLLATED: _stored(_stats(add))}
+    except JsonError:
+        return False
+    return any(collated_range(stats, one.physical, edit.version_of(one.collation)) is None for one in edit.columns)
+
+
+def _stats(add: str) -> str:
+    text = member(add, ("stats",))
+    stored = None if text is None else json.loads(text)
+    return stored if isinstance(stored, str) and stored.strip() else "{}"
+
+
+def _stored(stats: str) -> Mapping[str, Any]:
+    text = member(stats, (_COLLATED,)) if _COLLATED in stats else None
+    value = None if text is None else json.loads(text)
+    return value if isinstance(value, dict) else {}
+
+
+def _sections(stored: Mapping[str, Any], edit: StatsEdit, ranges: Ranges) -> Mapping[str, Any]:
+    """The collated statistics as they shall be."""
+    stats: dict[str, Any] = {_COLLATED: stored}
+    wanted = {edit.version_of(one.collation) for one in edit.columns}
+    for held in collations_in_stats(stats):
+        plain = held.unversioned()
+        old = edit.only_newest and held not in wanted and plain in {one.unversioned() for one in wanted}
+        if plain in edit.unused or old:
+            stats[_COLLATED] = _without(stats[_COLLATED], {held})
+        for collation, column in edit.dropped:
+            if plain == collation:
+                stats = with_collated_range(stats, column, held, StringRange())
+                stats.setdefault(_COLLATED, {})
+    for one in edit.columns:
+        collation = edit.version_of(one.collation)
+        found = ranges.get(one.path)
+        if found is not None and found != (None, None) and collated_range(stats, one.physical, collation) is None:
+            stats = with_collated_range(stats, one.physical, collation, StringRange(*found))
+    sections: Mapping[str, Any] = stats.get(_COLLATED, {})
+    return sections
+
+
+def _without(sections: Mapping[str, Any], gone: Collection[Collation]) -> dict[str, Any]:
+    return {
+        name: section
+        for name, section in sections.items()
+        if not set(collations_in_stats({_COLLATED: {name: section}})) & set(gone)
+    }
+
+
+def _edited(before: str, stored: Mapping[str, Any], wanted: Mapping[str, Any], *, wide: bool) -> str:
+    """The statistics with those sections; the ones that are as before keep their text."""
+    if wanted == stored:
+        return before
+    changes: dict[JsonPath, str | None] = {}
+    if wanted:
+        changes = {(_COLLATED, name): None for name in stored if name not in wanted}
+        changes |= {
+            (_COLLATED, name): json.dumps(section, ensure_ascii=False, separators=(",", ":"))
+            for name, section in wanted.items()
+            if stored.get(name) != section
+        }
+    else:
+        changes[_COLLATED,] = None
+    if wide:
+        # Delta, Per-file statistics: a range that counts deleted rows too is not tight.
+        changes["tightBounds",] = "false"
+    return edited(before, changes)
+
+
+def _has_vector(add: str) -> bool:
+    return member(add, ("deletionVector",)) not in (None, "null")
+
+
+def _text(stats: str) -> str:
+    try:
+        stats.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair can be in a log as an escape only
+        return json.dumps(stats)
+    return json.dumps(stats, ensure_ascii=False)

@@ -1,0 +1,321 @@
+"""The first commit of a Delta table, and what is added to the protocol of one that is there."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from geolake_nb.core.json_splice import edited
+from geolake_nb.core.schema import Schema, join_path
+from geolake_nb.core.schema_delta import to_delta_schema
+from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, PrimitiveType, StructType
+from geolake_nb.errors import RefusedError, SchemaError
+from geolake_nb.formats.delta.details import ColumnMapping
+from geolake_nb.formats.delta.features import feature, read_protocol
+from geolake_nb.formats.delta.raw_small_actions import raw_small_actions
+from geolake_nb.formats.delta.stats_coverage import indexed_columns
+from geolake_nb.formats.file_table import FileTable
+from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
+from geolake_nb.planning.delta.target import DeltaTarget
+from geolake_nb.planning.delta.types import require_delta_names
+from geolake_nb.planning.engines import Answer, engine_facts
+from geolake_nb.planning.writing.job import WriteJob
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from geolake_nb.core.json_splice import JsonPath
+    from geolake_nb.formats.delta.details import DeltaDetails
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.engines import EngineFact
+    from geolake_nb.planning.writing.job import GeoInput
+    from geolake_nb.planning.writing.packing import Packing
+    from geolake_nb.planning.writing.row_sources import GivenRows, ParquetRows
+
+__all__ = [
+    "GEOSPATIAL",
+    "NewTable",
+    "geospatial_door",
+    "metadata_text",
+    "plan_create",
+    "protocol_text",
+    "stamped",
+    "upgraded_protocol",
+    "with_indexed_geo",
+]
+
+GEOSPATIAL = "geospatial"
+
+_NO_ID = "00000000-0000-0000-0000-000000000000"
+_INDEXED_COUNT = "delta.dataSkippingNumIndexedCols"
+_INDEXED_NAMES = "delta.dataSkippingStatsColumns"
+
+# Properties of a new table that are nothing without a feature, and the features that are enough for them.
+_FEATURE_OF = {
+    "delta.appendOnly": "appendOnly",
+    "delta.enableChangeDataFeed": "changeDataFeed",
+    "delta.enableDeletionVectors": "deletionVectors",
+    "delta.enableInCommitTimestamps": "inCommitTimestamp",
+    "delta.enableTypeWidening": "typeWidening",
+}
+_REFUSED_PROPERTIES = (
+    "delta.columnMapping.",
+    "delta.constraints.",
+    "delta.enableIceberg",
+    "delta.enableRowTracking",
+    "delta.feature.",
+    "delta.minReaderVersion",
+    "delta.minWriterVersion",
+    "delta.universalFormat.",
+)
+
+
+def upgraded_protocol(
+    protocol: Mapping[str, Any], features: Collection[str], *, configuration: Mapping[str, str] | None = None
+) -> dict[str, Any] | None:
+    """The `protocol` action with these features too, `None` if it has them; nothing that it asked for is lost.
+
+    Versions that stand for features become lists of them. `configuration` are the properties of the table.
+
+    >>> upgraded_protocol({"minReaderVersion": 1, "minWriterVersion": 2}, ["geospatial"])
+    {'minReaderVersion': 3, 'minWriterVersion': 7, 'readerFeatures': ['geospatial'], 'writerFeatures': [...]}
+    >>> upgraded_protocol({"minReaderVersion": 1, "minWriterVersion": 2}, []) is None
+    True
+    """
+    if not features:
+        return None
+    before = read_protocol(protocol)
+    reader = int(protocol["minReaderVersion"])
+    to_write = {one.name for one in before.features}
+    listed = set(protocol.get("writerFeatures") or ())
+    # Delta, Column mapping: needs reader 2 too. Writer 5 alone does not make it supported.
+    mapped = ColumnMapping.of(configuration or {}) is not ColumnMapping.NONE
+    if reader < 2 and not mapped and "columnMapping" not in listed:
+        to_write.discard("columnMapping")
+    to_read = {one.name for one in before.features if one.needed_to_read} & to_write
+    to_write |= set(features)
+    to_read |= {name for name in features if feature(name).needed_to_read}
+    after = {**protocol, "minWriterVersion": 7, "writerFeatures": sorted(to_write)}
+    if reader == 3 or any(feature(name).needed_to_read for name in features):
+        # Delta, Table features: a feature of readers and writers stands in both lists.
+        after |= {"minReaderVersion": 3, "readerFeatures": sorted(to_read)}
+    ordered = ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures")
+    after = {key: after[key] for key in ordered if key in after} | after
+    same = all(set(after.get(key) or ()) == set(protocol.get(key) or ()) for key in ordered[2:])
+    same &= all(after[key] == protocol[key] for key in ordered[:2])
+    return None if same else after
+
+
+def protocol_text(protocol: Mapping[str, Any]) -> str:
+    """The whole action as it stands in the log.
+
+    >>> protocol_text({"minReaderVersion": 1, "minWriterVersion": 2})
+    '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}'
+    """
+    return json.dumps({"protocol": dict(protocol)}, separators=(",", ":"), ensure_ascii=False)
+
+
+def metadata_text(
+    storage: Storage, details: DeltaDetails, *, schema: str, configuration: Mapping[str, str] | None = None
+) -> str:
+    """The whole `metaData` action of a table with another schema and other properties, all else byte for byte."""
+    held = details.metadata.configuration
+    changes: dict[JsonPath, str | None] = {("schemaString",): json.dumps(schema, ensure_ascii=False)}
+    for name, value in (configuration or {}).items():
+        if held.get(name) != value:
+            changes["configuration", name] = json.dumps(value, ensure_ascii=False)
+    raw = raw_small_actions(storage, details.segment).metadata or "{}"
+    return f'{{"metaData":{edited(raw, changes)}}}'
+
+
+def geospatial_door(engines: Collection[EngineFact]) -> OneWayDoor:
+    """The step through which a table cannot go back: who is left behind, by what is known of the engines after it.
+
+    >>> geospatial_door([]).name
+    'geospatial'
+    """
+    lost = sorted({one.engine for one in engines if one.reads is Answer.NO})
+    who = f" such as {', '.join(lost)}" if lost else ""
+    return OneWayDoor(
+        GEOSPATIAL,
+        f"The feature 'geospatial' stays in the protocol for good, and engines that do not know it{who} cannot read the"
+        " table any more.",
+    )
+
+
+def with_indexed_geo(
+    schema: Schema, properties: Mapping[str, str], partition_by: Collection[str], wanted: Collection[tuple[str, ...]]
+) -> dict[str, str]:
+    """The properties, such that statistics are kept of these columns too; a user's own choice stands.
+
+    >>> with_indexed_geo(Schema(), {}, (), ())
+    {}
+    """
+    held = dict(properties)
+    if _INDEXED_NAMES in held or not wanted:
+        return held
+    if set(wanted) <= indexed_columns(schema, held, tuple(partition_by)):
+        return held
+    every = indexed_columns(schema, {_INDEXED_COUNT: "-1"}, tuple(partition_by))
+    order = [path for path, _ in schema.walk_parts() if path in every]
+    held[_INDEXED_COUNT] = str(max(order.index(path) for path in wanted if path in every) + 1)
+    return held
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NewTable:
+    """A Delta table that is to be: what its first commit says of it."""
+
+    location: str
+    schema: Schema
+    """With the types of Delta."""
+    partition_by: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_delta_names(self.schema, where=self.location)
+        if not self.schema.fields:
+            raise SchemaError("a table needs a column, and there is none", where=self.location)
+        _check_partitions(self.schema, self.partition_by, self.location)
+        for name in sorted(self.properties):
+            if name.startswith(_REFUSED_PROPERTIES):
+                raise RefusedError(
+                    f"the property {name!r} asks for more than is done here at the creation of a table",
+                    where=self.location,
+                    remedy="set it with Spark afterwards",
+                )
+
+    @property
+    def protocol(self) -> dict[str, Any]:
+        """The `protocol` action: no more than the columns and the properties ask for."""
+        features = {name for key, name in _FEATURE_OF.items() if self.properties.get(key, "").lower() == "true"}
+        if self.properties.get("delta.checkpointPolicy") == "v2":
+            features.add("v2Checkpoint")
+        types = [one.type for _, one in self.schema.walk_parts()]
+        if any(isinstance(one, (GeometryType, GeographyType)) for one in types):
+            features.add(GEOSPATIAL)
+        if PrimitiveType("timestamp") in types:
+            features.add("timestampNtz")
+        plain = {"minReaderVersion": 1, "minWriterVersion": 2}
+        features -= {"appendOnly"}  # of writer 2
+        return upgraded_protocol(plain, features) or plain
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The `metaData` action, without an id and a time: those are given to it when it is written."""
+        return {
+            "id": _NO_ID,
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": to_delta_schema(self.schema),
+            "partitionColumns": list(self.partition_by),
+            "configuration": dict(self.properties),
+            "createdTime": 0,
+        }
+
+    @property
+    def actions(self) -> list[str]:
+        """What the first commit begins with."""
+        return [protocol_text(self.protocol), _metadata_text(self.metadata)]
+
+    @property
+    def engines(self) -> tuple[EngineFact, ...]:
+        """Who can read and write it."""
+        none = pa.array([], pa.int64())
+        files = FileTable.of(path=pa.array([], pa.string()), bytes=none, rows=none)
+        protocol = read_protocol(self.protocol)
+        return engine_facts(Snapshot(TableFormat.DELTA, self.location, 0, None, self.schema, protocol, files))
+
+    @property
+    def indexed(self) -> frozenset[tuple[str, ...]]:
+        """The columns of which statistics are kept."""
+        return indexed_columns(self.schema, self.properties, self.partition_by)
+
+
+def plan_create(
+    verb: Verb,
+    table: NewTable,
+    rows: ParquetRows | GivenRows,
+    *,
+    geo_input: Mapping[str, GeoInput],
+    packing: Packing,
+    expected_rows: int | None = None,
+    reads: Reads,
+    says: Collection[str],
+    parameters: Mapping[str, str],
+) -> Change:
+    """The change that makes a table of rows."""
+    job = WriteJob(
+        rows=rows,
+        schema=table.schema,
+        target=DeltaTarget(
+            schema=table.schema,
+            partition_by=table.partition_by,
+            indexed=table.indexed,
+            data_change=True,
+            deletion_vectors="deletionVectors" in table.protocol.get("writerFeatures", ()),
+        ),
+        partition_by=table.partition_by,
+        geo_input=geo_input,
+        ordering=packing.ordering(table.schema, table.partition_by),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
+        expected_rows=expected_rows,
+    )
+    return Change(
+        verb,
+        TableFormat.DELTA,
+        table.location,
+        None,
+        actions=table.actions,
+        job=None if expected_rows == 0 else job,
+        says=tuple(says),
+        reads=reads,
+        undo="remove the folder of the new table: there is no earlier version to go back to",
+        engines=table.engines,
+        parameters=parameters,
+        tolerates_appends=False,
+    )
+
+
+def stamped(change: Change, transaction: str) -> Change:
+    """The change with an id and a time in the metadata of a new table: a plan has neither, so as to be the same twice.
+
+    >>> from geolake_nb.formats.snapshot import TableFormat
+    >>> stamped(Change(Verb.WRITE, TableFormat.DELTA, "/t", None), "t").actions
+    []
+    """
+    actions: list[str] = []
+    for action in change.actions:
+        value = json.loads(action).get("metaData")
+        if value is not None and value.get("id") == _NO_ID:
+            # Of the transaction, so that trying again makes no other table.
+            value |= {"id": str(uuid.uuid5(uuid.NAMESPACE_OID, transaction)), "createdTime": int(time.time() * 1000)}
+            action = _metadata_text(value)  # noqa: PLW2901
+        actions.append(action)
+    return replace(change, actions=actions)
+
+
+def _metadata_text(metadata: Mapping[str, Any]) -> str:
+    return json.dumps({"metaData": dict(metadata)}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _check_partitions(schema: Schema, partition_by: Collection[str], where: str) -> None:
+    fields = {one.name: one.type for one in schema.fields}
+    for name in partition_by:
+        if name not in fields:
+            known = ", ".join(sorted(fields))
+            raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=f"use one of: {known}")
+        # Delta, Partition value serialization: there is one for numbers, texts, bytes and times.
+        if isinstance(fields[name], (GeometryType, GeographyType, ListType, MapType, StructType)):
+            what = f"a table cannot be partitioned by the column {join_path((name,))!r}: it is no plain value"
+            raise SchemaError(what, where=where)
+    if len(set(partition_by)) < len(tuple(partition_by)):
+        raise SchemaError("a partition column is named twice", where=where)
+    if len(set(partition_by)) == len(fields):
+        raise SchemaError("every column is a partition column, and files need one that is not", where=where)

@@ -1,0 +1,271 @@
+"""Columns of bytes or text become geometries or geographies: what is checked, and what the commit will say."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from geolake_nb.core.schema import join_path, split_path, type_name
+from geolake_nb.core.schema_delta import from_delta_schema
+from geolake_nb.core.type_text import to_delta_text
+from geolake_nb.core.types import GeographyType, GeometryType, StringType, StructType
+from geolake_nb.core.untrusted_json import load_json
+from geolake_nb.errors import CorruptTableError, RefusedError
+from geolake_nb.formats.delta.features import read_protocol
+from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.planning.change import Change, Reads, Verb
+from geolake_nb.planning.delta.creating import (
+    GEOSPATIAL,
+    geospatial_door,
+    metadata_text,
+    protocol_text,
+    upgraded_protocol,
+    with_indexed_geo,
+)
+from geolake_nb.planning.delta.rewrite import remove_actions
+from geolake_nb.planning.delta.sql_names import names_in
+from geolake_nb.planning.delta.target import DeltaTarget
+from geolake_nb.planning.engines import engine_facts
+from geolake_nb.planning.writing.column_types import known_geo_type
+from geolake_nb.planning.writing.geo_columns import geo_encoding, geo_sentences
+from geolake_nb.planning.writing.job import GeoInput, WriteJob, require_writable_types
+from geolake_nb.planning.writing.packing import TARGET_BYTES
+from geolake_nb.planning.writing.row_sources import DeltaRows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from geolake_nb.core.types import Field
+    from geolake_nb.formats.delta.details import DeltaDetails
+    from geolake_nb.formats.storage import Storage
+
+    GeoType = GeometryType | GeographyType
+
+__all__ = ["plan_enable"]
+
+_CONSTRAINT = "delta.constraints."
+_CLUSTERING = "delta.clustering"
+_GENERATION = "delta.generationExpression"
+_OF_TEXT = ("__CHAR_VARCHAR_TYPE_STRING",)
+# What a field's metadata says of its values by SQL that was made for the old type.
+_BOUND_TO_TYPE = {
+    _GENERATION: "it is generated",
+    "CURRENT_DEFAULT": "it has a default value",
+    "delta.invariants": "it has an invariant",
+}
+
+
+def plan_enable(storage: Storage, snapshot: Snapshot, columns: Mapping[str, GeoType]) -> Change:
+    """The commit that gives columns of WKB, EWKB or WKT a geo type; without columns, that adds the feature alone.
+
+    All files are written anew, with ISO WKB and Parquet's geo types. A value that cannot be read, or whose SRID is not
+    that of the CRS, ends the job before anything is committed.
+    """
+    return _Enable(storage, snapshot, columns).change()
+
+
+class _Enable:
+    """A table some of whose columns shall be geo columns."""
+
+    def __init__(self, storage: Storage, snapshot: Snapshot, columns: Mapping[str, GeoType]) -> None:
+        self._storage = storage
+        self._snapshot = snapshot
+        self._details: DeltaDetails = snapshot.details
+        self._where = snapshot.location
+        self._asked = {split_path(name): type_ for name, type_ in columns.items()}
+        self._properties = dict(self._details.metadata.configuration)
+        self._types: dict[tuple[str, ...], GeoType] = {}
+        self._inputs: dict[str, GeoInput] = {}
+
+    def change(self) -> Change:
+        for path, type_ in self._asked.items():
+            self._take(path, type_)
+        features = [] if self._feature_is_there() else [GEOSPATIAL]
+        protocol = upgraded_protocol(
+            self._details.protocol, features, configuration=self._details.metadata.configuration
+        )
+        metadata = self._metadata() if self._types else None
+        after = self._after(protocol, metadata)
+        engines = engine_facts(after)
+        texts = {join_path(path): to_delta_text(one) for path, one in self._types.items()}
+        change = Change(
+            Verb.ENABLE,
+            TableFormat.DELTA,
+            self._where,
+            self._snapshot.version,
+            says=tuple(self._says(protocol, metadata)),
+            doors=() if protocol is None else (geospatial_door(engines),),
+            engines=engines,
+            undo="geolake undo puts the old files and types back; a feature stays in the protocol",
+            parameters={"columns": json.dumps(texts)},
+            tolerates_appends=not self._types,
+        )
+        small = [] if protocol is None else [protocol_text(protocol)]
+        if metadata is None:
+            if protocol is not None:
+                require_writable(self._snapshot.protocol, self._details.metadata, doing=Doing.SCHEMA, where=self._where)
+            undo = "nothing takes a feature out of the protocol again"
+            return replace(change, actions=small, undo=undo if small else "there is nothing to undo")
+        for doing in (Doing.SCHEMA, Doing.REWRITE):
+            require_writable(self._snapshot.protocol, self._details.metadata, doing=doing, where=self._where)
+        small.append(
+            metadata_text(
+                self._storage,
+                self._details,
+                schema=metadata["schemaString"],
+                configuration=metadata["configuration"],
+            )
+        )
+        reads = self._reads()
+        metrics = {"files_removed": reads.files, "bytes_removed": reads.bytes}
+        actions = [*small, *self._removes()]
+        return replace(change, actions=actions, job=self._job(after), reads=reads, metrics=metrics)
+
+    def _feature_is_there(self) -> bool:
+        lists = [self._details.protocol.get(key) or () for key in ("readerFeatures", "writerFeatures")]
+        # Types of the preview are those of the feature: a table that has it needs no other.
+        return any(all(name in listed for listed in lists) for name in (GEOSPATIAL, "geospatial-dev"))
+
+    def _take(self, path: tuple[str, ...], asked: GeoType) -> None:
+        field = self._find(path)
+        path = self._spelled(path)
+        name = join_path(path)
+        where = f"{self._where}, column {name}"
+        if path[0] in self._snapshot.partition_columns:
+            raise RefusedError("it is a partition column, and those hold plain values", where=where)
+        if isinstance(field.type, (GeometryType, GeographyType)):
+            raise RefusedError(f"it is a {type_name(field.type)} already", where=where)
+        encoding = geo_encoding(asked, field.type, where=where)
+        self._refuse_uses(path, field, where)
+        type_ = known_geo_type(asked, name, self._properties, where=self._where)
+        self._types[path] = type_
+        self._inputs[name] = GeoInput(type_, encoding)
+
+    def _find(self, path: tuple[str, ...]) -> Field:
+        field = self._snapshot.schema.find(join_path(path))
+        for depth in range(1, len(path)):
+            around = self._snapshot.schema.find(join_path(path[:depth]))
+            if not isinstance(around.type, StructType):
+                raise RefusedError(
+                    f"it lies in a {type_name(around.type)}, and only columns in structs can be changed",
+                    where=f"{self._where}, column {join_path(path)}",
+                )
+        return field
+
+    def _spelled(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """The path as the schema spells it."""
+        return tuple(self._snapshot.schema.find(join_path(path[: depth + 1])).name for depth in range(len(path)))
+
+    def _refuse_uses(self, path: tuple[str, ...], field: Field, where: str) -> None:
+        """Raise where something in the table is bound to the type that the column has now."""
+        for part in (field, self._snapshot.schema.find(join_path(path[:1]))):
+            for key, why in _BOUND_TO_TYPE.items():
+                if key in part.metadata:
+                    raise RefusedError(f"{why}, which is bound to its type", where=where, remedy="drop that first")
+        if isinstance(field.type, StringType) and field.type.collation is not None:
+            raise RefusedError(
+                "it has a collation, which only a string can have", where=where, remedy="drop that first"
+            )
+        for what, sql in self._expressions():
+            named = names_in(sql)
+            if named is None or path[-1].casefold() in named:
+                raise RefusedError(f"{what} uses it: {sql[:80]}", where=where, remedy="drop that first")
+        if self._physical(path) in self._clustered():
+            raise RefusedError(
+                "the table is clustered by it, and no engine clusters by a geo column", where=where,
+                remedy="run ALTER TABLE ... CLUSTER BY NONE first",
+            )  # fmt: skip
+
+    def _expressions(self) -> Iterator[tuple[str, str]]:
+        for key, sql in sorted(self._details.metadata.configuration.items()):
+            if key.startswith(_CONSTRAINT):
+                yield f"the constraint {key.removeprefix(_CONSTRAINT)!r}", sql
+        for name, field in self._snapshot.schema.walk():
+            for key, what in ((_GENERATION, "generated column"), ("delta.invariants", "invariant of the column")):
+                if key in field.metadata:
+                    yield f"the {what} {name!r}", str(field.metadata[key])
+
+    def _clustered(self) -> list[tuple[str, ...]]:
+        text = self._details.domains.get(_CLUSTERING)
+        value = (
+            load_json(text, what="the domain delta.clustering", where=self._where, error=CorruptTableError)
+            if text
+            else {}
+        )
+        columns = value.get("clusteringColumns") if isinstance(value, dict) else None
+        return [tuple(map(str, one)) for one in columns or () if isinstance(one, list)]
+
+    def _physical(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        return self._details.column_mapping.physical(self._snapshot.schema, path)
+
+    def _metadata(self) -> dict[str, Any]:
+        """The `metaData` action: the types of the columns, maybe some properties, and everything else as it was."""
+        schema = json.loads(self._details.metadata.schema_string)
+        for path, type_ in self._types.items():
+            fields = schema["fields"]
+            for part in path[:-1]:
+                fields = next(one for one in fields if one["name"] == part)["type"]["fields"]
+            field = next(one for one in fields if one["name"] == path[-1])
+            field["type"] = to_delta_text(type_)
+            for key in _OF_TEXT:
+                field.get("metadata", {}).pop(key, None)
+        text = json.dumps(schema, separators=(",", ":"), ensure_ascii=False)
+        after = from_delta_schema(text, properties=self._properties)
+        configuration = with_indexed_geo(after, self._properties, self._snapshot.partition_columns, tuple(self._types))
+        return {**self._details.metadata.raw, "schemaString": text, "configuration": configuration}
+
+    def _after(self, protocol: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> Snapshot:
+        """The table as it will be."""
+        after = self._snapshot
+        if protocol is not None:
+            after = replace(after, protocol=read_protocol(protocol, where=self._where))
+        if metadata is not None:
+            configuration = metadata["configuration"]
+            schema = from_delta_schema(metadata["schemaString"], properties=configuration)
+            require_writable_types(schema, where=self._where)
+            after = replace(after, schema=schema, properties=configuration)
+        return after
+
+    def _removes(self) -> list[str]:
+        # The rows stay the rows that they were, only their type changes, so that this is no change of data:
+        # a reader that follows the table has them all, and would take every one of them for deleted and added
+        # again. The metaData beside it makes streams stop for the new schema, and makes transactions that read
+        # the old one fail, whatever dataChange says.
+        return remove_actions(self._storage, DeltaRows(self._snapshot))
+
+    def _job(self, after: Snapshot) -> WriteJob | None:
+        if not len(self._snapshot.files):
+            return None
+        rows = self._snapshot.files.table["rows"]
+        partitions = self._snapshot.partition_columns
+        return WriteJob(
+            rows=DeltaRows(self._snapshot),
+            schema=after.schema,
+            target=DeltaTarget.of(after, data_change=False),
+            partition_by=partitions,
+            geo_input=self._inputs,
+            target_bytes=TARGET_BYTES,
+            expected_rows=None if rows.null_count else pc.sum(rows).as_py(),
+        )
+
+    def _reads(self) -> Reads:
+        table = self._snapshot.files.table
+        return Reads(table.num_rows, pc.sum(table["bytes"]).as_py() or 0)
+
+    def _says(self, protocol: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> Iterator[str]:
+        if protocol is None and metadata is None:
+            yield "The table has the feature 'geospatial' already: there is nothing to do."
+        if protocol is not None:
+            before = self._snapshot.protocol.summary
+            yield f"The protocol gets the feature 'geospatial': {before} becomes reader 3, writer 7."
+        yield from geo_sentences(self._inputs)
+        if metadata is not None:
+            held = self._details.metadata.configuration
+            for key, value in metadata["configuration"].items():
+                if held.get(key) != value:
+                    yield f"The property {key!r} is set to {value[:40]}{'...' if len(value) > 40 else ''}."
+            yield f"All {len(self._snapshot.files):,} files are written anew; a value that does not fit stops it all."

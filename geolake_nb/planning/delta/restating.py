@@ -1,0 +1,79 @@
+"""A file's `add` action with other statistics of its geo columns, everything else byte for byte."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from geolake_nb.core.json_splice import edited, member
+from geolake_nb.errors import JsonError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from geolake_nb.core.json_splice import JsonPath
+    from geolake_nb.planning.mending.scan_job import NewStats
+
+__all__ = ["restated"]
+
+
+def restated(
+    add: str,
+    columns: Mapping[tuple[str, ...], NewStats],
+    *,
+    rows: int | None,
+    has_vector: bool,
+    counted: bool = False,
+) -> str | None:
+    """The action that states a file anew, `None` if its statistics say all that already.
+
+    `add` is the JSON of the object inside the action, `columns` go by the names in the statistics; `rows` are those
+    of the file, for statistics that do not tell; `counted` says that they do.
+
+    >>> from geolake_nb.core.box import Box
+    >>> from geolake_nb.planning.mending.scan_job import NewStats
+    >>> add = '{"path":"a","dataChange":true,"stats":"{\\\\"numRecords\\\\":2}","tags":{"x":"1.50"}}'
+    >>> restated(add, {("g",): NewStats(Box(0, 1, 2, 3), 0)}, rows=2, has_vector=False)
+    '{"add":{"path":"a","dataChange":false,"stats":"{...\\\\"g\\\\":\\\\"POINT(0 1)\\\\"}...,"tags":{"x":"1.50"}}}'
+    >>> restated(add, {("g",): NewStats(None, None)}, rows=2, has_vector=False) is None
+    True
+    """
+    stored = _stats(add)
+    before = stored if isinstance(stored, str) and stored.strip() else "{}"
+    try:
+        after = edited(before, _changes(before, columns, None if counted else rows, has_vector=has_vector))
+    except JsonError:
+        # Statistics that are no JSON object, or name a thing twice, can be read in more ways than one: they go.
+        after = edited("{}", _changes("{}", columns, rows, has_vector=has_vector))
+    if after == before:
+        return None
+    new = edited(add, {("stats",): json.dumps(after, ensure_ascii=False), ("dataChange",): "false"})
+    return f'{{"add":{new}}}'
+
+
+def _stats(add: str) -> Any:
+    try:
+        return orjson.loads(add).get("stats")
+    except orjson.JSONDecodeError:  # a number beyond 64 bits, for one
+        text = member(add, ("stats",))
+        return None if text is None else json.loads(text)
+
+
+def _changes(
+    stats: str, columns: Mapping[tuple[str, ...], NewStats], rows: int | None, *, has_vector: bool
+) -> dict[JsonPath, str | None]:
+    changes: dict[JsonPath, str | None] = {}
+    if rows is not None and member(stats, ("numRecords",)) in (None, "null"):
+        changes["numRecords",] = str(rows)
+    if has_vector and any(new.box is not None or new.null_count is not None for new in columns.values()):
+        # Delta, Per-file statistics: what counts deleted rows too is not tight.
+        changes["tightBounds",] = "false"
+    for path, new in columns.items():
+        ends = new.ends
+        changes["minValues", *path] = None if ends is None else json.dumps(ends[0])
+        changes["maxValues", *path] = None if ends is None else json.dumps(ends[1])
+        if new.null_count is not None:
+            changes["nullCount", *path] = str(new.null_count)
+    return changes

@@ -1,0 +1,384 @@
+"""What takes an earlier version of a Delta table back: a commit that restores what the log held before it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from geolake_nb.core.json_splice import edited, member
+from geolake_nb.core.untrusted_json import load_json
+from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError, VersionError
+from geolake_nb.formats.delta.conflicts import Touched, conflict
+from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.formats.delta.deletion_vectors import vector_file
+from geolake_nb.formats.delta.history import read_commit_info
+from geolake_nb.formats.delta.log_replay import SmallActions, small_actions
+from geolake_nb.formats.delta.log_segment import list_log
+from geolake_nb.formats.delta.raw_small_actions import raw_small_actions
+from geolake_nb.formats.delta.remove_action import remove_action
+from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.planning.change import Change, Verb
+from geolake_nb.planning.delta.pre_images import plain, pre_images, same_file, same_key, vector_of
+from geolake_nb.planning.engines import engine_facts
+
+if TYPE_CHECKING:
+    from geolake_nb.formats.delta.log_segment import LogListing
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["newest_undoable", "plan_undo"]
+
+_ENGINE = "geolake_nb/"
+_UNDO = "GEOLAKE UNDO"
+_WORKERS = 32
+_KNOWN = frozenset({"add", "cdc", "commitInfo", "domainMetadata", "metaData", "protocol", "remove", "txn"})
+
+# Delta, Row tracking: row ids are drawn once; taking the mark back would draw them again.
+_NEVER_RESTORED = frozenset({"delta.rowTracking"})
+
+
+def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
+    """Take back the change that made a version, or the newest change of this package that still stands.
+
+    Every file that the version touched must be as it left it, and so must the metadata if it changed that. Files
+    that others added since then stay.
+    """
+    listing = list_log(storage)
+    assert snapshot.version is not None
+    infos = _infos(storage, listing, snapshot.version)
+    chosen = newest_undoable(infos) if version is None else version
+    if chosen is None:
+        raise RefusedError(
+            "no version that is left in the log is a change of geolake_nb that still stands",
+            where=snapshot.location,
+            remedy="name the version to take back",
+        )
+    return _Undo(storage, snapshot, listing, infos, chosen).change()
+
+
+def newest_undoable(infos: Mapping[int, Mapping[str, Any]]) -> int | None:
+    """The newest commit of this package that is no undo and is not undone; `infos` are `commitInfo`s by version.
+
+    >>> ours = {"engineInfo": "geolake_nb/0.1", "operation": "GEOLAKE REPAIR"}
+    >>> undo = ours | {"operation": "GEOLAKE UNDO", "operationParameters": {"version": "2"}}
+    >>> newest_undoable({1: ours, 2: ours, 3: {}}), newest_undoable({1: ours, 2: ours, 3: undo}), newest_undoable({})
+    (2, 1, None)
+    """
+    undone: set[int] = set()
+    for version in sorted(infos, reverse=True):
+        info = infos[version]
+        if version in undone or not str(info.get("engineInfo", "")).startswith(_ENGINE):
+            continue
+        target = _undone_by(info)
+        if target is None:
+            return version
+        undone.add(target)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _FileChange:
+    """One file before and after the version; `None` where it is not in the table."""
+
+    path: str
+    before: str | None
+    after: str | None
+    changes_data: bool
+
+
+class _Undo:
+    """A version of a table that is taken back."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        snapshot: Snapshot,
+        listing: LogListing,
+        infos: Mapping[int, Mapping[str, Any]],
+        version: int,
+    ) -> None:
+        self._storage = storage
+        self._snapshot = snapshot
+        self._listing = listing
+        self._version = version
+        self._infos = infos
+        self._small: list[dict[str, Any]] = []
+        self._after: dict[str, str | None] = {}
+        self._changes_data: dict[str, bool] = {}
+        self._read_commit()
+        self._was = small_actions(storage, listing.segment(version - 1))
+        self._raw = raw_small_actions(storage, listing.segment(version - 1))
+        self._now = small_actions(storage, listing.segment(snapshot.version))
+
+    def change(self) -> Change:
+        """The commit that restores what was there before."""
+        self._refuse_undone()
+        files = self._files()
+        metadata, restored = self._metadata()
+        domains = self._domains()
+        actions = [*metadata, *domains, *self._file_actions(files)]
+        self._require_unchanged(files, actions)
+        removes = [file for file in files if file.after is not None and not same_key(file.before, file.after)]
+        self._require_permission(schema=restored, removes_rows=any(file.changes_data for file in removes))
+        self._require_files(files)
+        operation = str(self._infos.get(self._version, {}).get("operation") or "a commit")
+        metrics = {
+            "files_added_back": sum(file.after is None for file in files),
+            "files_taken_away": sum(file.before is None for file in files),
+            "files_restated": sum(file.before is not None and file.after is not None for file in files),
+        }
+        return Change(
+            verb=Verb.UNDO,
+            format=self._snapshot.format,
+            location=self._snapshot.location,
+            base_version=self._snapshot.version,
+            actions=actions,
+            says=tuple(self._says(operation, metrics, files, restored=restored)),
+            undo="geolake undo with --undo-version and the number of its version takes it back",
+            engines=engine_facts(self._snapshot),
+            parameters={"version": str(self._version), "operation": json.dumps(operation)},
+            metrics=metrics,
+            tolerates_appends=not (restored and self._changes_types()),
+        )
+
+    def _read_commit(self) -> None:
+        """What the version did: to each file, and otherwise."""
+        where, version = self._snapshot.location, self._version
+        newest = self._snapshot.version or 0
+        if not 0 <= version <= newest:
+            raise VersionError(
+                f"there is no version {version} to take back", where=where, remedy=f"the versions are 0 to {newest}"
+            )
+        if version == 0:
+            raise RefusedError(
+                "version 0 created the table, and nothing was there before",
+                where=where,
+                remedy="delete its folder to take that back",
+            )
+        if version not in self._listing.commits:
+            raise RefusedError(f"the commit of version {version} was cleaned up: what it changed is lost", where=where)
+        path = self._listing.commits[version].path
+        for line in self._storage.read(path).decode().split("\n"):
+            if line.strip():
+                self._note(_action(line, f"{self._storage.location}/{path}"), line)
+
+    def _note(self, action: dict[str, Any], line: str) -> None:
+        strange = sorted(action.keys() - _KNOWN)
+        if strange:
+            raise RefusedError(
+                f"version {self._version} holds an unknown action, which nobody here can take back: {strange[0][:60]}",
+                where=self._snapshot.location,
+                remedy="use an engine that knows it",
+            )
+        if not action.keys() & {"add", "remove", "cdc"}:
+            self._small.append(action)
+        for kind in ("remove", "add"):
+            held = action.get(kind)
+            if not isinstance(held, dict):
+                continue
+            path = str(held.get("path"))
+            changes = held.get("dataChange") is not False
+            self._changes_data[path] = self._changes_data.get(path, False) or changes
+            if kind == "add":
+                self._after[path] = member(line, ("add",))
+            else:
+                self._after.setdefault(path, None)
+
+    def _refuse_undone(self) -> None:
+        undone: set[int] = set()
+        for version in sorted(self._infos, reverse=True):
+            target = None if version in undone else _undone_by(self._infos[version])
+            if target is not None:
+                undone.add(target)
+            if target == self._version:
+                raise RefusedError(
+                    f"version {self._version} was taken back by version {version} already",
+                    where=self._snapshot.location,
+                    remedy=f"undo version {version} to have it again",
+                )
+
+    def _files(self) -> list[_FileChange]:
+        before = pre_images(self._storage, self._listing.segment(self._version - 1), list(self._after))
+        files = [
+            _FileChange(path, before.get(path), text, self._changes_data[path]) for path, text in self._after.items()
+        ]
+        # A tombstone of what was not there, or a file stated as it was, leaves nothing to restore.
+        return [file for file in files if not same_file(file.before, file.after)]
+
+    def _file_actions(self, files: list[_FileChange]) -> list[str]:
+        removes: list[str] = []
+        adds: list[str] = []
+        moment = time.time_ns() // 1_000_000
+        for file in files:
+            if file.after is not None and not same_key(file.before, file.after):
+                removes.append(remove_action(file.after, data_change=file.changes_data, deletion_timestamp=moment))
+            if file.before is not None:
+                text = edited(file.before, {("dataChange",): "true" if file.changes_data else "false"})
+                adds.append(f'{{"add":{text}}}')
+        return [*removes, *adds]
+
+    def _metadata(self) -> tuple[list[str], bool]:
+        """The action that restores the metadata, where the version changed it."""
+        written = [one["metaData"] for one in self._small if isinstance(one.get("metaData"), dict)]
+        if not written or plain(written[-1]) == plain(self._was.metadata):
+            return [], False
+        return [f'{{"metaData":{self._raw.metadata}}}'], True
+
+    def _domains(self) -> list[str]:
+        actions: list[str] = []
+        for domain in self._written_domains():
+            old = self._was.domains.get(domain)
+            if old == self._now.domains.get(domain):
+                continue
+            gone = {"domain": domain, "configuration": "", "removed": True}
+            restored = orjson.dumps(gone).decode() if old is None else self._raw.domains[domain]
+            actions.append(f'{{"domainMetadata":{restored}}}')
+        return actions
+
+    def _written_domains(self) -> dict[str, str]:
+        return {
+            domain: configuration
+            for domain, configuration in (
+                (one["domainMetadata"].get("domain"), one["domainMetadata"].get("configuration"))
+                for one in self._small
+                if isinstance(one.get("domainMetadata"), dict)
+            )
+            if isinstance(domain, str) and domain not in _NEVER_RESTORED
+        }
+
+    def _require_unchanged(self, files: list[_FileChange], actions: list[str]) -> None:
+        """Refuse where the table is not as the version left it, in all that would be restored."""
+        if self._snapshot.version == self._version:
+            return
+        left = SmallActions.reconciled(self._small)
+        problem = None
+        now = pre_images(self._storage, self._listing.segment(self._snapshot.version), [file.path for file in files])
+        changed = [file.path for file in files if not same_file(now.get(file.path), file.after)]
+        if changed:
+            more = f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
+            problem = f"the file {changed[0]!r}{more} was changed since then"
+        elif left.metadata is not None and plain(left.metadata) != plain(self._now.metadata):
+            problem = "the schema or the properties were changed since then"
+        else:
+            for domain in self._written_domains():
+                if left.domains.get(domain) != self._now.domains.get(domain):
+                    problem = f"the metadata domain {domain!r} was changed since then"
+        later = self._later(actions, types=left.metadata is not None and self._changes_types())
+        if problem is None and later is not None and later[2]:
+            problem = "files were added since then, with the types that would be taken back"
+        if problem is not None:
+            raise ConflictError(
+                f"version {self._version} cannot be taken back: {problem}",
+                where=self._snapshot.location,
+                remedy=None if later is None else f"undo version {later[0]} ({later[1]}) first",
+            )
+
+    def _later(self, actions: list[str], *, types: bool) -> tuple[int, str, bool] | None:
+        """The newest later version that stands in the way, who made it, and whether that is by files that it added."""
+        data = "\n".join(actions).encode()
+        ours = Touched.by(self._storage, "the undo", data)
+        for version in range(self._snapshot.version or 0, self._version, -1):
+            if version not in self._listing.commits:
+                continue
+            path = self._listing.commits[version].path
+            theirs = Touched.by(self._storage, path, self._storage.read(path))
+            adds = types and theirs.adds
+            if adds or conflict(ours, theirs, tolerates_appends=True) is not None:
+                return version, str(theirs.info.get("operation") or "a commit")[:60], adds
+        return None
+
+    def _changes_types(self) -> bool:
+        old, new = (_shape((one.metadata or {}).get("schemaString")) for one in (self._was, self._now))
+        return bool(old != new)
+
+    def _require_permission(self, *, schema: bool, removes_rows: bool) -> None:
+        for doing in (Doing.RESTATE, *([Doing.SCHEMA] if schema else [])):
+            require_writable(
+                self._snapshot.protocol,
+                self._snapshot.details.metadata,
+                doing=doing,
+                removes_rows=removes_rows,
+                where=self._snapshot.location,
+            )
+
+    def _require_files(self, files: list[_FileChange]) -> None:
+        """Refuse to put back what VACUUM has deleted."""
+        keys: list[str] = []
+        for file in files:
+            if file.before is None:
+                continue
+            if file.after is None:
+                keys.append(decoded_path(file.path))
+            vector = None if same_key(file.before, file.after) else vector_file(vector_of(file.before))
+            if vector is not None:
+                keys.append(vector)
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            there = list(pool.map(self._storage.exists, keys))
+        gone = [key for key, here in zip(keys, there, strict=True) if not here]
+        if gone:
+            more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+            raise RefusedError(
+                f"the file {gone[0]!r}{more} of version {self._version - 1} is gone, deleted by VACUUM most likely",
+                where=self._snapshot.location,
+                remedy="restore it from a backup; without it the version cannot be taken back",
+            )
+
+    def _says(
+        self, operation: str, metrics: Mapping[str, int], files: list[_FileChange], *, restored: bool
+    ) -> list[str]:
+        says = [f"Version {self._version} ({operation}) is taken back."]
+        told = [f"{count:,} {name.replace('_', ' ')}" for name, count in metrics.items() if count]
+        if told:
+            says.append(f"{', '.join(told)}.".capitalize())
+        if any(file.changes_data for file in files):
+            says.append("The rows of the table change with it.")
+        if restored:
+            says.append("The schema and the properties are those from before.")
+        if any("protocol" in one for one in self._small):
+            says.append("The protocol stays as it is: features that were switched on cannot be taken back.")
+        if any("txn" in one for one in self._small):
+            says.append("The marks of streaming applications stay as they are.")
+        return says
+
+
+def _infos(storage: Storage, listing: LogListing, newest: int) -> dict[int, Mapping[str, Any]]:
+    versions = [version for version in sorted(listing.commits) if version <= newest]
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        infos = pool.map(lambda version: read_commit_info(storage, listing.commits[version]), versions)
+        return dict(zip(versions, infos, strict=True))
+
+
+def _action(line: str, where: str) -> dict[str, Any]:
+    action = load_json(line, what="an action", where=where, error=CorruptTableError)
+    if not isinstance(action, dict):
+        raise CorruptTableError("an action is no JSON object", where=where)
+    return action
+
+
+def _undone_by(info: Mapping[str, Any]) -> int | None:
+    """The version that a commit took back, `None` if it is no undo."""
+    parameters = info.get("operationParameters")
+    if info.get("operation") != _UNDO or not isinstance(parameters, Mapping):
+        return None
+    text = str(parameters.get("version", "")).strip('"')
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _shape(schema: Any) -> Any:
+    """Names and types of a schema, without nullability and metadata."""
+    try:
+        return _types(orjson.loads(schema)) if isinstance(schema, str) else None
+    except orjson.JSONDecodeError:
+        return schema
+
+
+def _types(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {key: _types(value) for key, value in node.items() if key not in ("metadata", "nullable")}
+    return [_types(one) for one in node] if isinstance(node, list) else node

@@ -1,0 +1,194 @@
+"""What a check knows of a table: its snapshot, and what was read beside it, matched to the files.
+
+| table | columns; `c` is the path of a geo column |
+|---|---|
+| `row_groups` | `path, row_group, rows, bytes, c.xmin … c.mmax, c.null_count, c.types, c.source` |
+| `footers` | `path, column, logical_type, crs, algorithm, geoparquet_crs, created_by`: a row a file and geo column |
+| `deep` | `path, rows, c.xmin … c.mmax, c.null_count, c.empty_count, c.bad, c.types, c.srids` |
+| `rasters` | `path`, and each raster column `c` as Havasu's group (`RASTER_V1`), with or without its bands |
+
+Paths are those of the file table; all else may be left out. In `footers`, a `logical_type` is `GEOMETRY`, `GEOGRAPHY`
+or null; a `crs` is null where the file leaves it at its default; a `geoparquet_crs` is null without GeoParquet
+metadata, and `SRID:0` where that says that the CRS is not known; a `projjson:` reference to a property of the file is
+put down as the PROJJSON itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.schema import join_path
+from geolake_nb.core.types import DataType, GeographyType, GeometryType, ListType, MapType, RasterType
+from geolake_nb.formats.file_table import AXES
+from geolake_nb.planning.format_facts import collated_files
+from geolake_nb.planning.health.finding import Place
+from geolake_nb.planning.health.rule import Needs
+from geolake_nb.planning.mending.box_comparison import BoxSides
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.statistics import ColumnStats
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.format_facts import CollatedFiles
+
+__all__ = ["Evidence", "deep_table"]
+
+_SHOWN_PATHS = 3
+_TABLES = tuple(needs.name.lower() for needs in Needs)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """A snapshot and what else is known about its files; what was not read is `None`."""
+
+    snapshot: Snapshot
+    row_groups: pa.Table | None = None
+    footers: pa.Table | None = None
+    deep: pa.Table | None = None
+    rasters: pa.Table | None = None
+    collated: tuple[CollatedFiles, ...] = field(init=False)
+    """Which files have statistics under which collation (Delta)."""
+    _positions: Mapping[str, NDArray[np.intp]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "collated", collated_files(self.snapshot))
+        positions: dict[str, NDArray[np.intp]] = {}
+        for name in _TABLES:
+            table = getattr(self, name)
+            if table is not None:
+                found = _whole(pc.index_in(table["path"], value_set=_whole(self.snapshot.files.table["path"])))
+                # What belongs to no live file, such as one that a later version took away, is no evidence.
+                if found.null_count:
+                    object.__setattr__(self, name, table.filter(pc.is_valid(found)))
+                positions[name] = found.drop_null().to_numpy(zero_copy_only=False).astype(np.intp)
+        object.__setattr__(self, "_positions", positions)
+
+    def has(self, needs: Needs) -> bool:
+        """Whether it was read."""
+        return getattr(self, needs.name.lower()) is not None
+
+    def concerns(self, needs: Needs) -> bool:
+        """Whether the table has columns and files about which it could tell something."""
+        kinds = (RasterType,) if needs is Needs.RASTERS else (GeometryType, GeographyType)
+        return self.count > 0 and any(isinstance(type_, kinds) for _, type_ in self.columns)
+
+    @property
+    def count(self) -> int:
+        """How many files there are."""
+        return len(self.snapshot.files)
+
+    @property
+    def columns(self) -> tuple[tuple[str, DataType], ...]:
+        """The geo and raster columns for which the file table has statistics, with their types."""
+        listed = set(self.snapshot.files.geo_columns)
+        return tuple((path, found.type) for path, found in self.snapshot.schema.geo_columns() if path in listed)
+
+    @property
+    def repeated(self) -> frozenset[str]:
+        """The columns inside lists and maps."""
+        found: set[str] = set()
+        above: set[tuple[str, ...]] = set()
+        for parts, one in self.snapshot.schema.walk_parts():
+            inside = parts[:-1] in above
+            if inside:
+                found.add(join_path(parts))
+            if inside or isinstance(one.type, ListType | MapType):
+                above.add(parts)
+        return frozenset(found)
+
+    def boxes(self, column: str) -> BoxSides:
+        """The box of each file as the table stores it."""
+        return BoxSides.of(self.snapshot.files.table, column)
+
+    def values(self, column: str, name: str) -> pa.Array:
+        """A statistic of each file, such as `null_count`."""
+        return _whole(self.snapshot.files.table[f"{column}.{name}"])
+
+    def only_null(self, column: str) -> NDArray[np.bool_]:
+        """The files in which the column is known to be null in every row, or that have no rows."""
+        table = self.snapshot.files.table
+        physical = pc.add(table["rows"], table["deleted_rows"])
+        only = pc.or_kleene(pc.equal(table[f"{column}.null_count"], physical), pc.equal(physical, 0))
+        return flags(only)
+
+    def file_of(self, table: pa.Table) -> NDArray[np.intp]:
+        """The position in the file table of the file of each row; `table` is one of those of the evidence."""
+        return next(self._positions[name] for name in _TABLES if getattr(self, name) is table)
+
+    def nowhere(self, column: str) -> NDArray[np.bool_]:
+        """The files of which the scan of the data says that no value has a place."""
+        known = np.zeros(self.count, np.bool_)
+        names = set() if self.deep is None else set(self.deep.column_names)
+        if self.deep is None or not {f"{column}.null_count", f"{column}.empty_count", "rows"} <= names:
+            return known
+        blank = pc.add(self.deep[f"{column}.null_count"], self.deep[f"{column}.empty_count"])
+        known[self.file_of(self.deep)] = flags(pc.equal(blank, self.deep["rows"]))
+        return known
+
+    def place(self, wrong: NDArray[np.bool_], column: str | None = None) -> Place:
+        """The files that a mask marks: how many, and the first few by name."""
+        index = np.flatnonzero(wrong)
+        paths = self.snapshot.files.table["path"].take(pa.array(index[:_SHOWN_PATHS])).to_pylist()
+        return Place(column, tuple(paths), len(index))
+
+    def place_of_rows(
+        self, table: pa.Table, wrong: NDArray[np.bool_], column: str | None, *, unit: str = "files"
+    ) -> Place:
+        """The same for the rows of a table that has a path: by files, or by rows where `unit` says what they are."""
+        paths = _whole(table["path"]).filter(pa.array(wrong)).unique() if len(wrong) else pa.array([], pa.string())
+        count = len(paths) if unit == "files" else int(wrong.sum())
+        return Place(column, tuple(paths[:_SHOWN_PATHS].to_pylist()), count, unit)
+
+
+def deep_table(stats: Mapping[str, Mapping[str, ColumnStats]]) -> pa.Table:
+    """The statistics of a scan, by path and column, as the table `deep`.
+
+    >>> from geolake_nb.core.box import Box
+    >>> from geolake_nb.core.statistics import ColumnStats
+    >>> table = deep_table({"a": {"geom": ColumnStats(Box(0, 1, 2, 3), (1,), rows=1, null_count=0, empty_count=0)}})
+    >>> table["geom.ymax"].to_pylist(), table["geom.types"].to_pylist()
+    ([3.0], [[1]])
+    >>> deep_table({}).num_rows
+    0
+    """
+    names = sorted({name for columns in stats.values() for name in columns})
+    rows = [max((one.rows for one in columns.values()), default=None) for columns in stats.values()]
+    table: dict[str, pa.Array] = {"path": pa.array(list(stats), pa.string()), "rows": pa.array(rows, pa.int64())}
+    for name in names:
+        parts = [columns.get(name) for columns in stats.values()]
+        boxes = [None if part is None else part.box for part in parts]
+        for axis in AXES:
+            sides = [None if box is None else getattr(box, axis) for box in boxes]
+            table[f"{name}.{axis}"] = pa.array(sides, pa.float64())
+        for count in ("null_count", "empty_count", "bad"):
+            counts = [None if part is None else getattr(part, count) for part in parts]
+            table[f"{name}.{count}"] = pa.array(counts, pa.int64())
+        types = [None if part is None or part.types is None else list(part.types) for part in parts]
+        table[f"{name}.types"] = pa.array(types, pa.list_(pa.int32()))
+        srids = [None if part is None else list(part.srids) for part in parts]
+        table[f"{name}.srids"] = pa.array(srids, pa.list_(pa.int64()))
+    return pa.table(table)
+
+
+def flags(values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """A mask as numpy has it; what is not known is false.
+
+    >>> flags(pa.array([True, None])).tolist()
+    [True, False]
+    """
+    return np.asarray(_whole(pc.fill_null(values, fill_value=False)).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    whole = values.combine_chunks()
+    return pa.concat_arrays(whole.chunks) if isinstance(whole, pa.ChunkedArray) else whole

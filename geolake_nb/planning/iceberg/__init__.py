@@ -1,0 +1,1 @@
+"""Changes of Iceberg tables, to be committed through Iceberg's own API."""

@@ -1,0 +1,21 @@
+"""What takes the newest change of an Iceberg table back: its parent becomes the current snapshot again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.planning.iceberg.writability import require_writable
+from geolake_nb.planning.manifests.undo import plan_rollback
+
+if TYPE_CHECKING:
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.change import Change
+
+__all__ = ["plan_undo"]
+
+
+def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
+    """Go back to the parent of a snapshot, which has to be the current one; by default of this toolkit's newest."""
+    require_writable(snapshot)
+    return plan_rollback(snapshot, version)

@@ -1,0 +1,65 @@
+"""A sample of the live rows of an Iceberg or Havasu table, read without Spark, and the sizes of its partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.types import StructType
+from geolake_nb.formats.iceberg.delete_index import data_file_rows
+from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
+from geolake_nb.formats.iceberg.name_mapping import name_mapping
+from geolake_nb.formats.parquet.file_columns import FileColumns
+from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.writing.row_sources import IcebergRows
+    from geolake_nb.planning.writing.sampling import Partition, Sample
+
+__all__ = ["sample_iceberg", "size_iceberg"]
+
+_SAMPLED_PARTS = 200
+
+
+def sample_iceberg(
+    storage: Storage, rows: IcebergRows, schema: Schema, columns: Sequence[str], partition_by: Sequence[str]
+) -> Sample:
+    """About 100,000 rows of these columns, from row groups that lie all over the files, read here and now."""
+    tops = dict.fromkeys([*(split_path(column)[0] for column in columns), *partition_by])
+    narrow = Schema(StructType(tuple([one for one in schema.fields if one.name in tops])))
+    files = data_file_rows(rows.snapshot, rows.files)
+    chosen = chosen_parts(np.array([one.bytes for one in files], np.int64), _SAMPLED_PARTS)
+    total = max(1, sum(files[place].rows for place, _ in chosen))
+    counts = [footer.num_row_groups for footer in storage.parquet_metadata([files[place].key for place, _ in chosen])]
+    reader = RowReader(storage, narrow, name_mapping(rows.snapshot))
+    draw = np.random.default_rng(0)
+    batches: list[pa.RecordBatch] = []
+    for (place, wanted), count in zip(chosen, counts, strict=True):
+        share = SAMPLE_ROWS * files[place].rows / total
+        some = np.sort(draw.permutation(count)[:wanted]).tolist()
+        there = max(1, files[place].rows * len(some) // max(1, count))
+        partition = 0 if rows.partitions is None else rows.partitions[place]
+        batches += [
+            batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw)))
+            for batch in reader.read(files[place], groups=some, partition=partition)
+        ]
+    return sample_of(
+        pa.Table.from_batches(batches, FileColumns.of(carried_schema(narrow)).arrow), columns, partition_by
+    )
+
+
+def size_iceberg(rows: IcebergRows) -> dict[Partition, int]:
+    """About how many bytes each partition takes, by the numbers of `rows.partitions`."""
+    files = data_file_rows(rows.snapshot, rows.files)
+    if rows.partitions is None:
+        return {(): sum(one.bytes for one in files)}
+    sizes: dict[Partition, int] = {}
+    for one, partition in zip(files, rows.partitions, strict=True):
+        sizes[(str(partition),)] = sizes.get((str(partition),), 0) + one.bytes
+    return sizes

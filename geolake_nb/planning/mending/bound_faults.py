@@ -1,0 +1,105 @@
+"""Which stored bounds of a geo column are missing or wrong, from the log and the Parquet footers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from geolake_nb.core.box import Box
+from geolake_nb.formats.file_table import AXES
+from geolake_nb.planning.health.evidence import flags
+from geolake_nb.planning.mending.box_comparison import BoxSides, misses
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.planning.mending.footer_bounds import FooterBounds
+
+__all__ = ["StoredBounds", "box_at", "holds"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredBounds:
+    """What the metadata say of one geo column, an entry a file."""
+
+    boxes: BoxSides
+    broken: NDArray[np.bool_]
+    """Bounds that cannot be read, or wrap where the readers of the format compare boxes as planes and lose rows."""
+    only_null: NDArray[np.bool_]
+    """Where no row has a value, so that no bound is missing."""
+    null_count: NDArray[np.int64]
+    """-1 where it is not known."""
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        column: str,
+        positions: NDArray[np.intp],
+        *,
+        records: pa.Array | pa.ChunkedArray,
+        may_wrap: bool,
+    ) -> StoredBounds:
+        """The bounds of a column in the files at these positions; `records` are the rows of all files."""
+        table = snapshot.files.table.select(
+            [name for name in snapshot.files.table.column_names if name.startswith(f"{column}.")]
+        )
+        boxes = BoxSides.of(table, column)
+        broken = flags(pc.is_valid(table[f"{column}.problem"]))
+        if not may_wrap:
+            broken |= boxes.wraps & boxes.known
+        nulls = table[f"{column}.null_count"]
+        only_null = flags(pc.equal(nulls, records))
+        counts = np.asarray(pc.fill_null(nulls, -1).to_numpy(), np.int64)
+        return cls(boxes.take(positions), broken[positions], only_null[positions], counts[positions])
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Files whose values have no bound, and that are not known to have none to bound."""
+        return ~self.boxes.known & ~self.broken & ~self.only_null
+
+    def refuted(self, footers: FooterBounds, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Files whose footer says otherwise: a box that sticks out, or values where the log has only nulls."""
+        found = misses(self.boxes, footers.stated)
+        counted = (footers.null_count >= 0) & (footers.null_count < rows)
+        has_values = self.only_null & (counted | footers.stated.known)
+        sticks_out = (found.smaller | found.rounded) & ~self.only_null
+        refuted: NDArray[np.bool_] = (sticks_out | has_values) & ~self.broken
+        return refuted
+
+    def settled(self, footers: FooterBounds) -> NDArray[np.bool_]:
+        """Files without a bound of which the footer says that no value has a place, and the log all that it can."""
+        counted = (footers.null_count < 0) | (footers.null_count == self.null_count)
+        settled: NDArray[np.bool_] = self.missing & footers.nowhere & counted
+        return settled
+
+
+def box_at(boxes: BoxSides, place: int) -> Box | None:
+    """One of many boxes, `None` where there is none.
+
+    >>> box_at(BoxSides({axis: np.array([np.nan]) for axis in AXES}), 0) is None
+    True
+    """
+    sides = [None if math.isnan(side) else side for side in (boxes[axis].item(place) for axis in AXES)]
+    return None if None in sides[:4] else Box(*sides)  # type: ignore[arg-type]
+
+
+def holds(outer: Box, inner: Box, *, may_wrap: bool = False) -> bool:
+    """Whether a stored bound holds a box, on every axis that both have; one that wraps holds nothing unless it may.
+
+    >>> holds(Box(-180, 0, 180, 1), Box(170, 0, -170, 1)), holds(Box(0, 0, 1, 1, 0, 1), Box(0, 0, 1, 1, 0, 2))
+    (True, False)
+    """
+    if (outer.wraps and not may_wrap) or not outer.contains(inner):
+        return False
+    for low, high in (("zmin", "zmax"), ("mmin", "mmax")):
+        bottom, top, least, most = getattr(outer, low), getattr(outer, high), getattr(inner, low), getattr(inner, high)
+        if bottom is not None and least is not None and not (bottom <= least and most <= top):
+            return False
+    return True

@@ -1,0 +1,224 @@
+"""A sample of the rows of a table: some columns of some row groups, read without Spark, the same each time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.types import GeographyType, GeometryType
+from geolake_nb.formats.delta.partition_values import partition_text
+from geolake_nb.formats.parquet.footer_scalars import arrow_type_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import DataType
+    from geolake_nb.formats.parquet.footer_view import FooterReader
+    from geolake_nb.formats.storage import Storage
+    from geolake_nb.planning.writing.row_sources import DeltaRows
+
+    Progress = Callable[[int, int], None]
+
+__all__ = [
+    "SAMPLE_ROWS",
+    "Partition",
+    "Sample",
+    "chosen_parts",
+    "partition_codes",
+    "sample_delta",
+    "sample_of",
+    "some_rows",
+]
+
+SAMPLE_ROWS = 100_000
+"""About how many rows are looked at before a job."""
+_PARTS = 200
+_SEED = 20_240_607
+_PIECE = 16_384
+_BUFFER = 1 << 20
+
+Partition = tuple[str | None, ...]
+"""The partition values of a file, as the log has them, in the order of the partition columns."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """Rows that stand for all: each for about as many others."""
+
+    columns: Mapping[str, pa.Array]
+    """By path; geo columns as WKB."""
+    partitions: tuple[Partition, ...]
+    codes: NDArray[np.int64]
+    """The place of each row's partition in `partitions`."""
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def sample_delta(
+    storage: Storage,
+    rows: DeltaRows,
+    columns: Sequence[str],
+    *,
+    count: int = SAMPLE_ROWS,
+    on_progress: Progress | None = None,
+) -> Sample:
+    """About so many rows of a Delta table, deleted ones included, from row groups that lie all over it.
+
+    Only the pages of these columns are read, of at most 200 row groups.
+    """
+
+    from geolake_nb.formats.data_files import data_keys
+    from geolake_nb.formats.parquet.footer_view import FooterReader
+    from geolake_nb.formats.parquet.opening import open_parquet_file
+
+    snapshot = rows.snapshot
+    places = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
+    partitions, file_codes = partition_codes(snapshot.files.table, snapshot.partition_columns, places)
+    keys = data_keys(snapshot)
+    weights = snapshot.files.table["bytes"].to_numpy()[places]
+    chosen = chosen_parts(weights, _PARTS)
+    # Files that were drawn by their sizes count alike, all files by their sizes.
+    drawn = np.array([place for place, _ in chosen], np.int64)
+    shares = np.ones(len(drawn)) if len(drawn) < np.count_nonzero(weights) else weights[drawn]
+    quotas = count * shares / max(1.0, shares.sum())
+    found: dict[str, list[pa.Array]] = {column: [] for column in columns}
+    codes: list[NDArray[np.int64]] = []
+    reader, draw = FooterReader(), np.random.default_rng(_SEED)
+    for done, ((place, groups), wanted) in enumerate(zip(chosen, quotas.tolist(), strict=True), 1):
+        key = keys[places[place]]
+        stream = _BUFFER if storage.is_local else 0
+        with open_parquet_file(storage, key, buffer_size=stream) as file:
+            # A file without rows has no row group to choose.
+            some = draw.permutation(file.num_row_groups)[:groups]
+            for group in np.sort(some).tolist():
+                picked = some_rows(file.metadata.row_group(group).num_rows, wanted / len(some), draw)
+                for column in columns:
+                    found[column] += _values(file, group, snapshot.schema, column, picked=picked, reader=reader)
+                codes.append(np.full(len(picked), file_codes[place]))
+        if on_progress is not None:
+            on_progress(done, len(chosen))
+    return Sample(
+        {column: _joined(parts, snapshot.schema.find(column).type) for column, parts in found.items()},
+        partitions,
+        np.concatenate(codes) if codes else np.zeros(0, np.int64),
+    )
+
+
+def chosen_parts(weights: NDArray[np.int64], parts: int) -> list[tuple[int, int]]:
+    """Which files to look into, and at how many row groups of each: about so many in all, large files before small.
+
+    >>> chosen_parts(np.array([5, 0, 5]), 4), len(chosen_parts(np.full(1000, 7), 4)), chosen_parts(np.array([]), 4)
+    ([(0, 2), (2, 2)], 4, [])
+    """
+    there = np.flatnonzero(np.asarray(weights) > 0)
+    if not len(there):
+        return []
+    if len(there) > parts:
+        shares = weights[there] / weights[there].sum()
+        there = np.sort(np.random.default_rng(_SEED).choice(there, parts, replace=False, p=shares))
+    each = max(1, parts // len(there))
+    return [(place, each) for place in there.tolist()]
+
+
+def some_rows(rows: int, wanted: float, draw: np.random.Generator) -> NDArray[np.int64]:
+    """The places of about so many of the rows, in order."""
+    if rows <= wanted:
+        return np.arange(rows)
+    return np.sort(draw.choice(rows, max(1, round(wanted)), replace=False, shuffle=False)).astype(np.int64)
+
+
+def partition_codes(
+    files: pa.Table, columns: Sequence[str], places: NDArray[np.int64]
+) -> tuple[tuple[Partition, ...], NDArray[np.int64]]:
+    """The partitions that files are in, sorted, and which of them each file is in.
+
+    >>> files = pa.table({"path": ["a", "b", "c"], "partition.p": [2, None, 2]})
+    >>> partition_codes(files, ["p"], np.arange(3))
+    (((None,), ('2',)), array([1, 0, 1]))
+    >>> partition_codes(files, [], np.arange(3))
+    (((),), array([0, 0, 0]))
+    """
+    texts = []
+    for name in columns:
+        encoded = files[f"partition.{name}"].combine_chunks().take(pa.array(places)).dictionary_encode()
+        known = [partition_text(value) for value in encoded.dictionary]
+        texts.append([None if index is None else known[index] for index in encoded.indices.to_pylist()])
+    rows = list(zip(*texts, strict=True)) if texts else [()] * len(places)
+    partitions = sorted(set(rows), key=lambda row: [(text is not None, text or "") for text in row])
+    codes = {row: code for code, row in enumerate(partitions)}
+    return tuple(partitions), np.array([codes[row] for row in rows], np.int64)
+
+
+def sample_of(table: pa.Table, columns: Sequence[str], partition_by: Sequence[str]) -> Sample:
+    """The rows of a table as a sample.
+
+    >>> sample = sample_of(pa.table({"a": [1, 2], "p": ["x", None]}), ["a"], ["p"])
+    >>> sample.columns["a"].to_pylist(), sample.partitions, sample.codes.tolist()
+    ([1, 2], ((None,), ('x',)), [1, 0])
+    """
+    texts = [[partition_text(value) for value in table[name]] for name in partition_by]
+    rows = list(zip(*texts, strict=True)) if texts else [()] * table.num_rows
+    partitions = sorted(set(rows), key=lambda row: [(text is not None, text or "") for text in row])
+    places = {row: place for place, row in enumerate(partitions)}
+    codes = np.array([places[row] for row in rows], np.int64)
+    return Sample({column: _leaf(table, split_path(column)) for column in columns}, tuple(partitions) or ((),), codes)
+
+
+def _leaf(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
+    column = table[path[0]]
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    for name in path[1:]:
+        array = array.flatten()[array.type.get_field_index(name)]
+    return array
+
+
+def _values(
+    file: pq.ParquetFile,
+    group: int,
+    schema: Schema,
+    column: str,
+    *,
+    picked: NDArray[np.int64],
+    reader: FooterReader,
+) -> Iterator[pa.Array]:
+    """Some values of a column in a row group, null where the file does not have it.
+
+    They are read in pieces: a row group may have any number of rows.
+    """
+    from geolake_nb.core.schema_parquet import PATH_KEY
+
+    wanted = schema.find(column)
+    found = reader.view(file.metadata, where=column).find(schema.physical_path(column), field_id=wanted.id)
+    kind = _kind(wanted.type)
+    if found is None:
+        yield pa.nulls(len(picked), kind)
+        return
+    path = str(found.metadata.get(PATH_KEY, found.name))
+    start = 0
+    for batch in file.iter_batches(_PIECE, row_groups=[group], columns=[path], use_threads=False):
+        values = batch.column(0)
+        for _ in range(len(split_path(column)) - 1):
+            values = values.flatten()[0]
+        first, end = np.searchsorted(picked, [start, start + len(batch)])
+        start += len(batch)
+        some = values.take(pa.array(picked[first:end] - (start - len(batch))))
+        yield some if some.type == kind else some.cast(kind)
+
+
+def _kind(type_: DataType) -> pa.DataType:
+    if isinstance(type_, GeometryType | GeographyType):
+        return pa.large_binary()
+    return arrow_type_of(type_) or pa.string()
+
+
+def _joined(parts: list[pa.Array], type_: DataType) -> pa.Array:
+    return pa.concat_arrays(parts) if parts else pa.array([], _kind(type_))

@@ -1,0 +1,242 @@
+"""Havasu tables that this package writes, read by fastavro, pyarrow, shapely, geopandas, PyIceberg and itself."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import fastavro
+import geopandas
+import jsonschema
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+from pyiceberg.avro.resolver import SchemaPartnerAccessor as Accessor
+from pyiceberg.exceptions import ResolveError
+from pyiceberg.table import StaticTable
+
+import geolake_nb as gl
+from geolake_nb.core.bounds import BadValueWarning
+from geolake_nb.core.raster import Band, PixelType, Raster
+from geolake_nb.core.raster_arrow import rasters_from_arrow, rasters_to_arrow
+from geolake_nb.errors import RasterError, RefusedError, SchemaError
+from geolake_nb.formats.havasu.commit import commit
+from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.havasu.target import GEOPARQUET
+from tests.formats.havasu_rows import (
+    EWKB,
+    append,
+    bounds_of,
+    create,
+    entries_of,
+    metadata_of,
+    opened,
+    points,
+    restating_all,
+)
+from tests.formats.havasu_tables import encode, point, raster_at
+from tests.formats.iceberg_tables import HAVASU_FIELDS, manifest_schema
+
+ENCODINGS = ["ewkb", "wkb", "wkt", "geojson"]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_a_new_table_has_the_types_of_the_spec_and_bounds_of_its_values(tmp_path, version, encoding):
+    shapes = [shapely.Point(3, 4), None, shapely.LineString([(-1, 2), (5, 9)]), shapely.Point()]
+    rows = pa.table({"id": pa.array(range(4), pa.int64()), "geom": encode(shapes, encoding)})
+    create(tmp_path, rows, columns={"geom": gl.geometry(encoding=encoding)}, version=version)
+    metadata = metadata_of(tmp_path)
+    assert metadata["format-version"] == version
+    assert metadata["havasu.format-version"] == "0.1.0"
+    geom = metadata["schemas"][0]["fields"][1]
+    assert geom["type"] == ("binary" if encoding in ("ewkb", "wkb") else "string")
+    assert geom["havasu.geometry-encoding"] == encoding
+    (entry,) = entries_of(tmp_path)
+    # Havasu, Single spatial value serialization: WKB points of the corners.
+    assert bounds_of(entry, "geom_lower_bounds") == {geom["id"]: point(-1, 2)}
+    assert bounds_of(entry, "geom_upper_bounds") == {geom["id"]: point(5, 9)}
+    assert geom["id"] not in bounds_of(entry, "lower_bounds")
+    assert bounds_of(entry, "lower_bounds")[1] == (0).to_bytes(8, "little")
+    assert bounds_of(entry, "null_value_counts") == {1: 0, geom["id"]: 1}
+    assert opened(tmp_path).details.havasu_version == "0.1.0"
+    file = pq.ParquetFile(entry["data_file"]["file_path"], arrow_extensions_enabled=False)
+    assert file.read()["geom"].to_pylist() == rows["geom"].to_pylist()
+    column = file.metadata.schema.column(1)
+    assert column.physical_type == "BYTE_ARRAY"
+    assert str(column.logical_type) == ("None" if encoding in ("ewkb", "wkb") else "String")
+    statistics = file.metadata.row_group(0).column(1).statistics
+    assert statistics is None or not statistics.has_min_max
+    assert [one.metadata[b"PARQUET:field_id"] for one in file.schema_arrow] == [b"1", b"2"]
+
+
+def test_bounds_ignore_srids(tmp_path):
+    shapes = [point(1, 2, srid=4326), point(500000, 4, srid=3857)]
+    rows = pa.table({"id": [0, 1], "geom": pa.array(shapes, pa.binary())})
+    create(tmp_path, rows, columns=EWKB)
+    (entry,) = entries_of(tmp_path)
+    assert bounds_of(entry, "geom_upper_bounds") == {2: point(500000, 4)}
+
+
+def test_manifests_have_the_fields_and_ids_of_the_specs(tmp_path):
+    create(tmp_path, points(3), columns=EWKB)
+    (entry,) = entries_of(tmp_path)
+    with open(entry["listed"]["manifest_path"], "rb") as file:
+        stored = fastavro.reader(file).writer_schema
+    ours = {one["field-id"]: one for one in stored["fields"][-1]["type"]["fields"]}
+    theirs = manifest_schema(2, (), HAVASU_FIELDS)["fields"][-1]["type"]["fields"]
+    for field in theirs:
+        if field["field-id"] in ours:
+            assert ours[field["field-id"]]["type"] == field["type"], field["name"]
+    assert {1250, 1280} <= ours.keys()
+    assert ours[1250]["type"][1]["items"]["fields"][1]["field-id"] == 1270
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_partitions_are_typed_and_a_null_is_no_empty_text(tmp_path, version):
+    day = pa.table({"id": pa.array([1], pa.int64()), "p": [""], "d": pa.array([19724], pa.int32()).cast(pa.date32())})
+    none = day.set_column(1, "p", pa.nulls(1, pa.string()))
+    create(tmp_path, day, none, partition_by=["p", "d"], version=version)
+    held = [one["data_file"]["partition"] for one in entries_of(tmp_path)]
+    assert [one["p"] for one in held] == ["", None]
+    assert {str(one["d"]) for one in held} == {"2024-01-02"}
+    listed = entries_of(tmp_path)[0]["listed"]["partitions"]
+    assert listed[0] == {"contains_null": True, "contains_nan": None, "lower_bound": b"", "upper_bound": b""}
+    mixed = pa.concat_tables([day, none])
+    with pytest.raises(SchemaError, match="empty and others are null"):
+        append(tmp_path, mixed)
+
+
+def test_text_bounds_are_cut_and_hold_every_value(tmp_path):
+    rows = points(2).append_column("s", pa.array(["a" * 40, "\U0010ffff" * 3 + "z" * 20]))
+    create(tmp_path, rows, columns=EWKB)
+    (entry,) = entries_of(tmp_path)
+    assert bounds_of(entry, "lower_bounds")[3] == b"a" * 16
+    assert bounds_of(entry, "upper_bounds")[3].decode() == "\U0010ffff" * 3 + "z" * 12 + "{"
+
+
+def test_a_malformed_geometry_takes_the_bounds_of_its_column_away_and_is_written(tmp_path):
+    bad = pa.array([point(1, 2), point(3, 4), b"\x01\x01"], pa.binary())
+    rows = pa.table({"id": [0, 1, 2], "geom": bad, "other": encode([shapely.Point(7, 8)] * 3, "wkb")})
+    with pytest.warns(BadValueWarning, match=r"data/part-.*\.parquet: geom gets no bounds, first row 2: "):
+        create(tmp_path, rows, columns={"geom": gl.geometry(encoding="ewkb"), "other": gl.geometry()})
+    (entry,) = entries_of(tmp_path)
+    assert bounds_of(entry, "geom_lower_bounds") == {3: point(7, 8)}
+    assert pq.read_table(entry["data_file"]["file_path"])["geom"].to_pylist() == bad.to_pylist()
+
+
+def scene(x: float, bands: int, *, crs: bool = True) -> Raster:
+    """In-db bands and out-db ones in turn."""
+    made = raster_at(x, 20)
+    out = Band(PixelType.PT_16BSI, no_data=b"\x01\x00", out_db_band_no=2, out_db_url="s3://b/a.tif")
+    held = tuple(made.bands[0] if place % 2 == 0 else out for place in range(bands))
+    return Raster(made.width, made.height, held, made.crs_wkt if crs else None, made.geo_reference)
+
+
+def corners(entry, column=2):
+    """The bounds of a column as shapely reads them."""
+    ends = (bounds_of(entry, name)[column] for name in ("geom_lower_bounds", "geom_upper_bounds"))
+    return tuple((shapely.from_wkb(one).x, shapely.from_wkb(one).y) for one in ends)
+
+
+@pytest.mark.parametrize("bands", range(1, 8))
+def test_rasters_of_one_to_seven_bands_in_db_and_out_db_come_back(tmp_path, bands):
+    rasters = [scene(10, bands), None, scene(12, bands)]
+    create(tmp_path, pa.table({"id": [1, 2, 3], "rast": rasters_to_arrow(rasters)}))
+    metadata = metadata_of(tmp_path)
+    assert metadata["schemas"][0]["fields"][1] == {
+        "id": 2, "name": "rast", "required": False, "type": {"type": "struct", "fields": []},
+        "havasu.raster-encoding": "v1",
+    }  # fmt: skip
+    (entry,) = entries_of(tmp_path)
+    # Rasters of two degrees each from 10 and 12, both from latitude 20 down to 18.
+    low, high = corners(entry)
+    assert low == pytest.approx((10, 18), abs=1e-9)
+    assert high == pytest.approx((14, 20), abs=1e-9)
+    assert (low[0] <= 10, low[1] <= 18, high[0] >= 14, high[1] >= 20) == (True,) * 4
+    file = pq.ParquetFile(entry["data_file"]["file_path"])
+    assert rasters_from_arrow(file.read()["rast"]) == rasters
+    chunks = [file.metadata.row_group(0).column(place) for place in range(file.metadata.num_columns)]
+    assert [one.path_in_schema for one in chunks if one.statistics is not None and one.statistics.has_min_max] == ["id"]
+
+
+def test_rasters_over_the_antimeridian_wrap_and_one_without_crs_has_no_bounds(tmp_path):
+    over = pa.table({"id": [1], "rast": rasters_to_arrow([raster_at(179, 20)])})
+    create(tmp_path / "a", over)
+    (entry,) = entries_of(tmp_path / "a")
+    assert corners(entry) == (pytest.approx((179, 18), abs=1e-9), pytest.approx((-179, 20), abs=1e-9))
+    lost = pa.table({"id": [1, 2], "rast": rasters_to_arrow([raster_at(1, 20), scene(5, 1, crs=False)])})
+    with pytest.warns(BadValueWarning, match="row 1: crs_wkt is absent"):
+        create(tmp_path / "b", lost)
+    (entry,) = entries_of(tmp_path / "b")
+    assert bounds_of(entry, "geom_lower_bounds") == {}
+
+
+def test_a_malformed_raster_is_an_error_that_names_it(tmp_path):
+    column = rasters_to_arrow([raster_at(1, 2), raster_at(1, 2)])
+    held = column.to_pylist()
+    held[1]["band_1"]["data"] = b"short"
+    rows = pa.table({"id": [1, 2], "rast": pa.array(held, column.type)})
+    with pytest.raises(RasterError, match=r"column rast, row 1, .*data has 5 bytes"):
+        create(tmp_path, rows)
+    assert not os.path.exists(tmp_path / "metadata")
+    assert not [name for _, _, names in os.walk(tmp_path) for name in names]
+
+
+def test_what_havasu_has_not_is_refused(tmp_path):
+    with pytest.raises(RefusedError, match="versions 1 and 2"):
+        create(tmp_path / "c", points(1), version=3)
+    with pytest.raises(SchemaError, match="no geographies"):
+        create(tmp_path / "c", points(1), columns={"geom": gl.geography()})
+
+
+def test_files_can_have_geoparquet_metadata_of_columns_at_the_root(tmp_path, corpus):
+    rows = points(3).append_column("text", encode([shapely.Point(1, 2)] * 3, "wkt"))
+    columns = {**EWKB, "text": gl.geometry(encoding="wkt")}
+    create(tmp_path, rows, columns=columns, properties={GEOPARQUET: "true"})
+    (entry,) = entries_of(tmp_path)
+    path = entry["data_file"]["file_path"]
+    geo = json.loads(pq.read_metadata(path).metadata[b"geo"])
+    schema = json.loads((corpus / "geoparquet" / "schema" / "1.1.0" / "schema.json").read_text())
+    # The CRS is null, so that the schema of CRSs, which is elsewhere, says nothing.
+    assert geo["columns"]["geom"].pop("crs") is None
+    jsonschema.Draft7Validator(schema).validate(geo)
+    assert list(geo["columns"]) == ["geom"]
+    assert geo["columns"]["geom"]["bbox"] == [0, -2, 2, 0]
+    assert geopandas.read_parquet(path).geometry.x.tolist() == [0, 1, 2]
+    assert bounds_of(entry, "geom_lower_bounds")[2] == point(0, -2)
+
+
+@pytest.fixture
+def lenient_pyiceberg(monkeypatch):
+    """PyIceberg with one gap closed: it cannot pass over a map in a manifest that it does not know."""
+    for name in ("map_key_partner", "map_value_partner"):
+        known = getattr(Accessor, name)
+        monkeypatch.setattr(Accessor, name, lambda self, one, known=known: None if one is None else known(self, one))
+
+
+def test_pyiceberg_stops_at_maps_that_it_does_not_know(tmp_path):
+    create(tmp_path, points(3), columns=EWKB)
+    table = StaticTable.from_metadata(str(tmp_path))
+    assert [str(one.field_type) for one in table.schema().fields] == ["long", "binary"]
+    with pytest.raises(ResolveError, match="not aligned for map"):
+        table.scan().to_arrow()
+
+
+@pytest.mark.usefixtures("lenient_pyiceberg")
+@pytest.mark.parametrize("version", [1, 2])
+def test_pyiceberg_reads_the_plain_columns(tmp_path, version):
+    rows = points(50).append_column("rast", rasters_to_arrow([raster_at(1, 2)] * 50))
+    rows = rows.append_column("p", pa.array(["x"] * 50))
+    create(tmp_path, rows, columns=EWKB, partition_by=["p"], version=version)
+    append(tmp_path, rows.set_column(0, "id", pa.array(range(50, 100), pa.int64())))
+    storage = Storage.at(str(tmp_path))
+    commit(storage, restating_all(storage))
+    table = StaticTable.from_metadata(str(tmp_path))
+    found = table.scan(row_filter="id >= 40 and p == 'x'", selected_fields=("id", "geom", "p")).to_arrow()
+    assert sorted(found["id"].to_pylist()) == list(range(40, 100))
+    by_id = dict(zip(found["id"].to_pylist(), found["geom"].to_pylist(), strict=True))
+    assert by_id[41] == rows["geom"][41].as_py()
+    assert len(table.inspect.files()) == 2
+    assert table.scan(row_filter="id >= 500").to_arrow().num_rows == 0

@@ -1,0 +1,190 @@
+"""Coordinate reference systems and Parquet's geo types in all the places that name them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyproj
+import pytest
+
+from geolake_nb.core.crs import Crs
+from geolake_nb.core.types import Field, GeographyType, geography, geometry
+from geolake_nb.planning.health.finding import Severity
+from tests.planning.check_tables import (
+    BOXES,
+    COUNT,
+    PATHS,
+    delta,
+    footers_of,
+    havasu,
+    iceberg,
+    parquet,
+    the_finding,
+    truth,
+)
+
+TRACK = {"logical_type": "GEOGRAPHY", "algorithm": "spherical"}
+
+
+def with_crs(crs):
+    """A Delta table whose geometries have this CRS, and from which nothing else was read."""
+    table = delta().with_fields(Field("geom", geometry(crs)))
+    return replace(table, row_groups=None, footers=None, deep=None)
+
+
+def test_a_crs_in_a_property_that_is_missing():
+    found = the_finding(with_crs("projjson:local").check(), "crs.property_missing")
+    assert found.severity is Severity.ERROR
+    assert (found.place.column, found.place.count) == ("geom", 0)
+    assert "no property 'local'" in found.what
+    assert found.mend is None
+
+
+def test_a_crs_in_a_property_that_is_there():
+    definition = pyproj.CRS("EPSG:4326").to_json()
+    assert not with_crs(Crs("projjson:local", definition)).check()
+
+
+@pytest.mark.parametrize("crs", ["NOBODY:1", "EPSG:99999999", "srid:999999"])
+def test_a_crs_that_cannot_be_resolved(crs):
+    found = the_finding(with_crs(crs).check(), "crs.unresolved")
+    assert found.severity is Severity.WARNING
+    assert found.place.column == "geom"
+    assert crs in found.what
+    assert found.mend is None
+
+
+def test_a_crs_that_is_said_to_be_unknown_is_good():
+    assert not with_crs("SRID:0").check()
+
+
+def test_a_geography_on_a_projection():
+    table = delta().with_fields(Field("track", GeographyType(Crs("EPSG:3857"))))
+    table = replace(table, row_groups=None, footers=None, deep=None)
+    found = the_finding(table.check(), "crs.projected_geography")
+    assert found.severity is Severity.ERROR
+    assert found.place.column == "track"
+    assert found.mend == "geolake convert /data/roads"
+
+
+@pytest.mark.parametrize("table", [delta, iceberg], ids=["delta", "iceberg"])
+def test_a_geo_column_without_a_parquet_type(table):
+    made = table()
+    rows = made.footers.to_pylist()
+    for row in rows:
+        if row["column"] == "geom" and row["path"] in PATHS[:4]:
+            row["logical_type"] = row["crs"] = None
+    found = the_finding(made.check(footers=pa.Table.from_pylist(rows, made.footers.schema)), "crs.no_logical_type")
+    assert found.severity is Severity.ERROR
+    assert (found.place.column, found.place.paths, found.place.count) == ("geom", tuple(PATHS[:3]), 4)
+    assert found.mend == f"geolake rewrite {made.snapshot.location}"
+
+
+def test_geoparquet_and_havasu_need_no_parquet_type():
+    assert not parquet().check(footers=footers_of(geom={}, track={}))
+    assert not havasu().check(footers=footers_of(geom={}))
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("geom", {"logical_type": "GEOGRAPHY"}),
+        ("track", {"logical_type": "GEOMETRY"}),
+        ("track", {"logical_type": "GEOGRAPHY", "algorithm": "karney"}),
+        ("track", {"logical_type": "GEOGRAPHY", "algorithm": "no such thing"}),
+    ],
+)
+def test_a_parquet_type_that_is_not_the_schemas(column, said):
+    footers = footers_of(**({"geom": {"logical_type": "GEOMETRY"}, "track": TRACK} | {column: said}))
+    found = the_finding(delta().check(footers=footers), "crs.logical_type_differs")
+    assert found.severity is Severity.ERROR
+    assert (found.place.column, found.place.count) == (column, COUNT)
+    assert found.mend == "geolake rewrite /data/roads"
+
+
+def test_a_geography_without_an_algorithm_in_parquet_is_spherical():
+    footers = footers_of(geom={"logical_type": "GEOMETRY"}, track={"logical_type": "GEOGRAPHY"})
+    assert not delta().check(footers=footers)
+    table = delta().with_fields(Field("track", geography(algorithm="karney")))
+    assert the_finding(replace(table, deep=None).check(footers=footers), "crs.logical_type_differs")
+
+
+@pytest.mark.parametrize("crs", ["EPSG:3857", "SRID:0", "NOBODY:1", "what is this"])
+def test_another_crs_in_the_parquet_type(crs):
+    footers = footers_of(geom={"logical_type": "GEOMETRY", "crs": crs}, track=TRACK)
+    found = the_finding(delta().check(footers=footers), "crs.differs_in_parquet")
+    assert found.severity is Severity.ERROR
+    assert (found.place.column, found.place.paths, found.place.count) == ("geom", tuple(PATHS[:3]), COUNT)
+    assert "OGC:CRS84" in found.what
+    assert crs in found.what
+    assert found.mend == "geolake rewrite /data/roads"
+
+
+def test_the_default_crs_of_parquet_is_not_every_schemas():
+    footers = footers_of(geom={"logical_type": "GEOMETRY"}, track=TRACK)
+    found = the_finding(iceberg().check(footers=footers), "crs.differs_in_parquet")
+    assert "EPSG:3857" in found.what
+    assert "OGC:CRS84" in found.what
+
+
+@pytest.mark.parametrize("crs", ["EPSG:4326", "srid:4326", "ogc:crs84", pyproj.CRS("OGC:CRS84").to_json()])
+def test_other_names_of_the_same_crs(crs):
+    footers = footers_of(geom={"logical_type": "GEOMETRY", "crs": crs, "geoparquet_crs": crs}, track=TRACK)
+    assert not delta().check(footers=footers)
+
+
+def test_each_other_crs_is_a_finding_with_its_files():
+    made = delta().footers.to_pylist()
+    for index, row in enumerate(made[:COUNT]):
+        row["crs"] = ["EPSG:3857", "EPSG:27700"][index % 2] if index < 5 else None
+    findings = delta().check(footers=pa.Table.from_pylist(made, delta().footers.schema))
+    assert [(one.rule, one.place.count) for one in findings] == [
+        ("crs.differs_in_parquet", 3),
+        ("crs.differs_in_parquet", 2),
+    ]
+
+
+@pytest.mark.parametrize("crs", [pyproj.CRS("EPSG:3857").to_json(), "SRID:0"])
+def test_another_crs_in_geoparquet(crs):
+    footers = footers_of(geom={"geoparquet_crs": crs}, track={})
+    found = the_finding(parquet().check(footers=footers), "crs.differs_in_geoparquet")
+    assert found.severity is Severity.ERROR
+    assert (found.place.column, found.place.count) == ("geom", COUNT)
+    assert found.mend == "geolake rewrite /data/lakes"
+
+
+def scanned(numbers, column="geom"):
+    return truth({column: BOXES}, **{f"{column}.srids": pa.array(numbers, pa.list_(pa.int64()))})
+
+
+def test_values_with_another_srid():
+    deep = scanned([[4326, 0], [3857], [4326, 3857], *[[4326]] * 6, None])
+    found = the_finding(delta().check(deep=deep), "crs.differs_in_values")
+    assert found.severity is Severity.ERROR
+    assert (found.place.column, found.place.paths, found.place.count) == ("geom", (PATHS[1], PATHS[2]), 2)
+    assert "SRID 3857" in found.what
+    assert found.mend == "geolake rewrite /data/roads"
+
+
+def test_havasu_values_with_different_srids():
+    deep = scanned([[4326], [3857], *[[]] * 8])
+    found = the_finding(havasu().check(deep=deep), "crs.mixed_srids")
+    assert found.severity is Severity.WARNING
+    assert (found.place.column, found.place.paths, found.place.count) == ("geom", (PATHS[0], PATHS[1]), 2)
+    assert "3857, 4326" in found.what
+    assert found.mend == "geolake rewrite /data/scenes"
+
+
+def test_a_scan_without_srids_leaves_their_rules_open():
+    deep = truth({"geom": BOXES}).drop_columns(["geom.srids"])
+    findings = delta().check(deep=deep)
+    assert not findings
+    assert [(one.rule, one.why) for one in findings.not_judged] == [
+        (rule, "the scan did not look at the SRIDs of the values")
+        for rule in ("crs.differs_in_values", "crs.mixed_srids")
+    ]
+
+
+def test_havasu_values_of_one_srid_are_good():
+    assert not havasu().check(deep=scanned([[3857, 0]] * COUNT))
