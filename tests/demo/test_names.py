@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from geolake_nb import demo
-from tests.formats.iceberg.make_spark_fixtures import PYSPARK, cache_folder
+from tests.formats.iceberg.make_spark_fixtures import NoSparkError, locked, spark_python
 from tests.oracle.icu_ranks import icu_ranks
 
 # How the names of letters begin where Unicode calls the script otherwise.
@@ -55,9 +55,12 @@ def test_collations_differ_on_them(rows, tmp_path):
 
 def test_the_older_icu_of_the_demo_sorts_them_alike(rows, tmp_path):
     """So that statistics of the one may be stated as those of the other."""
-    jars = sorted((cache_folder() / f"spark-{PYSPARK}").rglob("icu4j-77.1.jar"))
-    if not jars:
-        pytest.skip("the other Spark is not here")
+    try:
+        with locked():
+            older = spark_python()
+    except NoSparkError as problem:
+        pytest.skip(str(problem))
+    (jar,) = older.parents[1].rglob("icu4j-77.1.jar")
     names = [row["name"] for row in rows]
     for collation in ("UNICODE", "UNICODE_CI_AI"):
-        assert icu_ranks(names, collation, tmp_path, jars[0]) == icu_ranks(names, collation, tmp_path)
+        assert icu_ranks(names, collation, tmp_path, jar) == icu_ranks(names, collation, tmp_path)
