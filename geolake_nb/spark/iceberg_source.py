@@ -1,4 +1,4 @@
-"""The live rows of Iceberg and Havasu data files as a DataFrame: read with Arrow in the tasks, deletes applied.
+"""The live rows of Iceberg and Havasu data files: read with Arrow in the tasks, deletes applied.
 
 Spark 4.2 has no runtime of Iceberg, and none reads Havasu's rasters.
 """
@@ -14,19 +14,20 @@ from geolake_nb.formats.iceberg.delete_index import data_file_rows
 from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
 from geolake_nb.formats.iceberg.name_mapping import name_mapping
 from geolake_nb.spark.cores import cores
+from geolake_nb.spark.row_stream import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.delete_index import DataFileRows
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.row_sources import IcebergRows
 
-__all__ = ["iceberg_frame"]
+__all__ = ["iceberg_stream"]
 
 _PART_BYTES = 1 << 27
 _OPENING_BYTES = 1 << 20
@@ -43,7 +44,7 @@ class _Part:
     partition: int
 
 
-def iceberg_frame(spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema) -> DataFrame:
+def iceberg_stream(spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema) -> RowStream:
     """The rows with the columns of the schema, which go by their field ids.
 
     Shapes are as they are stored, bytes or text by the encoding of their type; rasters are Havasu's group.
@@ -61,7 +62,7 @@ def iceberg_frame(spark: SparkSession, storage: Storage, rows: IcebergRows, sche
                     yield from reader.read(one.file, part=one.part, parts=one.parts, partition=one.partition)
 
     columns = SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
-    return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, columns)
+    return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, columns)
 
 
 def _tasks(rows: IcebergRows, tasks: int) -> list[list[_Part]]:

@@ -1,4 +1,4 @@
-"""The rows of Parquet files as a DataFrame: read with Arrow in the tasks, whatever types their writers chose.
+"""The rows of Parquet files: read with Arrow in the tasks, whatever types their writers chose.
 
 Spark's own reader knows neither GeoParquet's nested coordinates nor most CRSs of Parquet's geo types.
 """
@@ -19,12 +19,13 @@ from geolake_nb.formats.parquet.opening import open_parquet_file
 from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_fitting import RowFitter, spark_schema
+from geolake_nb.spark.row_stream import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from geolake_nb.core.geoparquet import GeoEncoding
     from geolake_nb.formats.storage import Storage
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.spark.geo_input import BadValues
     from geolake_nb.spark.row_fitting import BadRows
 
-__all__ = ["Part", "parquet_frame", "parts_of", "sample_parquet", "size_parquet"]
+__all__ = ["Part", "parquet_stream", "parts_of", "sample_parquet", "size_parquet"]
 
 _BATCH_BYTES = 1 << 24
 _MOST_BATCH_ROWS = 16_384
@@ -94,9 +95,9 @@ def parts_of(rows: ParquetRows, tasks: int) -> list[list[Part]]:
     return packed
 
 
-def parquet_frame(
+def parquet_stream(
     spark: SparkSession, rows: ParquetRows, schema: Schema, inputs: Mapping[str, GeoInput], bad: BadRows
-) -> DataFrame:
+) -> RowStream:
     """The rows with the columns of the schema, shapes as ISO WKB."""
     tasks = parts_of(rows, _TASKS_A_CORE * cores(spark))
     storage = rows.storage
@@ -110,7 +111,7 @@ def parquet_frame(
                     found += fitter.bad
                 bad.tell(found)
 
-    return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, spark_schema(schema))
+    return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, spark_schema(schema))
 
 
 def sample_parquet(

@@ -1,4 +1,4 @@
-"""The rows that a job writes, as a DataFrame with the columns of the table, shapes as plain bytes."""
+"""The rows that a job writes, with the columns of the table, shapes as plain bytes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from geolake_nb.planning.manifests.sampling import sample_iceberg, size_iceberg
 from geolake_nb.planning.writing.row_sources import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.planning.writing.sampling import partition_codes, sample_delta
 from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
-from geolake_nb.spark.iceberg_source import iceberg_frame
+from geolake_nb.spark.iceberg_source import iceberg_stream
 from geolake_nb.spark.log_store import spark_location
-from geolake_nb.spark.parquet_source import parquet_frame, sample_parquet, size_parquet
+from geolake_nb.spark.parquet_source import parquet_stream, sample_parquet, size_parquet
 from geolake_nb.spark.partition_keys import keyed_frame
 from geolake_nb.spark.row_fitting import BadRows, fitted_frame
+from geolake_nb.spark.row_stream import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from pyspark.sql import DataFrame
 
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.job import GeoInput, WriteJob
@@ -40,10 +39,10 @@ __all__ = ["OpenRows", "open_rows"]
 class OpenRows:
     """Rows that can be read now, and what is known of them before."""
 
-    frame: DataFrame
+    stream: RowStream
     """The columns of the job's schema by their names; geo columns as WKB, or as their input says."""
     sample: Callable[[Sequence[str]], Sample]
-    """Some rows of these columns, as in the frame."""
+    """Some rows of these columns, as in the stream."""
     sizes: Mapping[Partition, int] | None = None
     """About how many bytes each partition will take; `None` where nobody knows."""
     rows: int | None = None
@@ -87,7 +86,7 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
     try:
         frame = context.spark.read.format("delta").load(f"{root}/{folder}")
         yield OpenRows(
-            frame=frame,
+            stream=RowStream(frame),
             sample=lambda columns: sample_delta(storage, rows, columns),
             sizes=sizes,
             rows=job.expected_rows,
@@ -102,7 +101,7 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
 def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
     storage = context.storage
     return OpenRows(
-        frame=iceberg_frame(context.spark, storage, rows, job.schema),
+        stream=iceberg_stream(context.spark, storage, rows, job.schema),
         sample=lambda columns: sample_iceberg(storage, rows, job.schema, columns, job.partition_by),
         sizes=size_iceberg(rows),
         rows=job.expected_rows,
@@ -114,7 +113,7 @@ def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
 def _parquet(rows: ParquetRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
     bad = BadRows(context.spark)
     yield OpenRows(
-        frame=parquet_frame(context.spark, rows, job.schema, job.geo_input, bad),
+        stream=parquet_stream(context.spark, rows, job.schema, job.geo_input, bad),
         sample=lambda columns: sample_parquet(rows, job.schema, columns, job.partition_by, job.geo_input),
         sizes=size_parquet(rows, job.schema, job.partition_by, job.geo_input),
         rows=rows.rows,
@@ -134,7 +133,7 @@ def _given(rows: GivenRows, job: WriteJob, context: JobContext) -> Iterator[Open
     if job.keys:
         frame = keyed_frame(frame, job.keys)
     yield OpenRows(
-        frame=frame,
+        stream=RowStream(frame),
         sample=lambda columns: sample_frame(frame, columns, job.partition_by),
         # To know it takes a pass over the rows, which only an ordering is worth.
         sizes=None if job.ordering is None else size_frame(frame, job.partition_by),

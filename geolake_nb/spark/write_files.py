@@ -1,8 +1,7 @@
 """The Spark job that writes rows to new data files, and the actions that add those files.
 
-Rows are read once. Their keys come from the columns to cluster by alone, each row then goes to the task that writes
-its file, and the tasks sort what they get. A task that is run again writes files of its own, and only those are
-committed that a task which succeeded tells of.
+Rows are read once. Each goes to the task that writes its file, and the tasks sort what they get. A task that is run
+again writes files of its own, and only those are committed that a task which succeeded tells of.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.schema import split_path
 from geolake_nb.errors import GeolakeError, JobError, SchemaError
 from geolake_nb.formats.delta.remove_action import with_deletion_time
 from geolake_nb.planning.delta.rewrite import live_rows
@@ -23,14 +21,15 @@ from geolake_nb.planning.writing.placement import place_rows
 from geolake_nb.planning.writing.row_sources import DeltaRows
 from geolake_nb.spark.collated_stats import with_collated_stats
 from geolake_nb.spark.progress import run_with_progress
+from geolake_nb.spark.row_moving import MESSAGES, CutTask
 from geolake_nb.spark.row_sources import open_rows
-from geolake_nb.spark.write_tasks import RESULT, KeyTask, WriteTask
+from geolake_nb.spark.write_tasks import RESULT, SortTask, WriteTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from geolake_nb.planning.writing.placement import Placement
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
+    from geolake_nb.spark.row_stream import RowStream
 
 __all__ = ["run_write"]
 
@@ -100,19 +100,19 @@ def _expected_rows(job: WriteJob, count: int, storage: Storage) -> int | None:
 
 def _write(job: WriteJob, rows: OpenRows, context: JobContext) -> pa.Table:
     placement = _placement(job, rows)
-    frame = rows.frame
-    names = [f"`{one.name.replace('`', '``')}`" for one in job.schema.fields]
-    key = _free_name(frame.columns)
+    names = [one.name for one in job.schema.fields]
+    key = _free_name(names)
+    task = WriteTask.of(job, rows, context, key=None if job.ordering is None else key, limits=_limits(job, rows))
     if placement is not None:
-        frame = _placed(frame, names, job, placement, key)
+        messages = rows.stream.through(CutTask(placement, job.partition_by, key), MESSAGES, names)
+        result = messages.repartitionById(max(1, placement.tasks), "task").mapInArrow(SortTask(task), RESULT)
     elif job.partition_by:
         # As many files as there are partitions, or more where they are large: Spark balances them as it goes.
         columns = [_column(name) for name in job.partition_by]
-        frame = frame.select(*names).hint("rebalance", *columns).sortWithinPartitions(*columns)
+        frame = rows.stream.frame.select(*map(_column, names))
+        result = frame.hint("rebalance", *columns).sortWithinPartitions(*columns).mapInArrow(task, RESULT)
     else:
-        frame = _unshuffled(frame.select(*names), job, rows)
-    task = WriteTask.of(job, rows, context, key=None if job.ordering is None else key, limits=_limits(job, rows))
-    result = frame.mapInArrow(task, RESULT)
+        result = _unshuffled(rows.stream, job, rows).through(task, RESULT, names)
     return run_with_progress(context.spark, result.toArrow, context.on_progress)
 
 
@@ -133,45 +133,11 @@ def _placement(job: WriteJob, rows: OpenRows) -> Placement | None:
     return place_rows(sizes, job.target_bytes, keying=found, sample=sample)
 
 
-def _placed(frame: DataFrame, names: Sequence[str], job: WriteJob, placement: Placement, key: str) -> DataFrame:
-    """The rows in the tasks that write them, in order."""
-    from pyspark.sql import functions as sf
-
-    if not placement.tasks:
-        return frame.select(*names).limit(0)
-    columns = [_column(name) for name in job.partition_by]
-    columns += [_column(*split_path(path)) for path in (job.ordering.columns if job.ordering else ())]
-    columns.append(sf.spark_partition_id())
-    frame = frame.select(*names, _key_function(KeyTask(placement, len(job.partition_by)))(*columns).alias(key))
-    frame = frame.repartitionById(placement.tasks, sf.col(f"{key}.task"))
-    order = [_column(name) for name in job.partition_by]
-    if job.ordering is not None:
-        order.append(sf.col(f"{key}.key"))
-        frame = frame.sortWithinPartitions(*order)
-        return frame.select(*names, sf.col(f"{key}.key").alias(key))
-    return frame.sortWithinPartitions(*order).select(*names)
-
-
-def _key_function(task: KeyTask) -> Callable[..., Column]:
-    import pyarrow as pa
-    from pyspark.sql.pandas.functions import arrow_udf
-
-    def place(*columns: Any) -> Any:
-        return task(*columns)
-
-    # Spark looks at the types themselves to tell what kind of function it is.
-    place.__annotations__ = {"columns": pa.Array, "return": pa.Array}
-    make: Any = arrow_udf
-    function: Callable[..., Column] = make(place, "struct<task:int,key:bigint>")
-    return function
-
-
-def _unshuffled(frame: DataFrame, job: WriteJob, rows: OpenRows) -> DataFrame:
+def _unshuffled(stream: RowStream, job: WriteJob, rows: OpenRows) -> RowStream:
     """The rows about as they are read: small files come together in as many tasks as there will be files."""
     if rows.sizes is None:
-        return frame
-    files = max(1, -(-sum(rows.sizes.values()) // job.target_bytes))
-    return frame.coalesce(files)
+        return stream
+    return stream.coalesced(max(1, -(-sum(rows.sizes.values()) // job.target_bytes)))
 
 
 def _limits(job: WriteJob, rows: OpenRows) -> tuple[int, int | None]:
@@ -184,10 +150,10 @@ def _limits(job: WriteJob, rows: OpenRows) -> tuple[int, int | None]:
     return most, max(1, int(most * rows.rows / total))
 
 
-def _column(*parts: str) -> Column:
+def _column(name: str) -> Column:
     from pyspark.sql import functions as sf
 
-    return sf.col(".".join("`" + part.replace("`", "``") + "`" for part in parts))
+    return sf.col("`" + name.replace("`", "``") + "`")
 
 
 def _free_name(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What executors do for a job that writes files: the place of each row, and the files themselves."""
+"""What executors do for a job that writes files: they put rows in order, write them, and tell of each file."""
 
 from __future__ import annotations
 
@@ -9,53 +9,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
-from geolake_nb.formats.delta.partition_values import partition_text
 from geolake_nb.planning.writing.clustering import UNREADABLE
+from geolake_nb.spark.row_moving import SortedRows, partitions_of, plain_shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from typing import Self
-
-    from numpy.typing import NDArray
 
     from geolake_nb.core.types import DataType
     from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.job import GeoInput, Target, WriteJob
-    from geolake_nb.planning.writing.placement import Placement
     from geolake_nb.planning.writing.sampling import Partition
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
 
-__all__ = ["RESULT", "KeyTask", "WriteTask", "plain_shapes"]
+__all__ = ["RESULT", "SortTask", "WriteTask"]
 
 RESULT = "path string, rows long, bytes long, entry string, bad binary"
 """One row for each file that is written, and one for the values of a task that cannot be taken."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class KeyTask:
-    """The task and the key of each row, from its partition values and the columns to cluster by."""
-
-    placement: Placement
-    partition_columns: int
-
-    def __call__(self, *columns: pa.Array) -> pa.Array:
-        """The struct of both; the last column says which part of the source the rows are from."""
-        *given, turns = columns
-        partitions, codes = _partitions(given[: self.partition_columns], len(turns))
-        keying = self.placement.keying
-        keys = None
-        if keying is not None:
-            keys = keying.keys([plain_shapes(column) for column in given[self.partition_columns :]])
-        turn = int(turns[0].as_py()) if len(turns) else 0
-        tasks = self.placement.tasks_of(partitions, codes, keys, turn=turn)
-        filled = np.zeros(len(tasks), np.int64) if keys is None else keys
-        return pa.StructArray.from_arrays([pa.array(tasks), pa.array(filled)], ["task", "key"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +86,7 @@ class WriteTask:
         """The batch cut where the partition changes, and before shapes that would take the bounds of others away."""
         if not len(batch):
             return
-        partitions, codes = _partitions([batch.column(name) for name in self.partition_by], len(batch))
+        partitions, codes = partitions_of([batch.column(name) for name in self.partition_by], len(batch))
         readable = np.ones(len(batch), np.bool_)
         if self.key is not None:
             readable = np.asarray(batch.column(self.key)) != UNREADABLE
@@ -127,6 +102,21 @@ class WriteTask:
         columns = [(batch.column(one.name), one) for one in fields]
         arrays = [column if one.name in read else _unwrapped(column, one.type) for column, one in columns]
         return pa.RecordBatch.from_arrays(arrays, [one.name for one in fields])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SortTask:
+    """Puts the rows of the messages to a task in order, and has them written."""
+
+    write: WriteTask
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The files of the task, as rows of `RESULT`."""
+        with SortedRows() as rows:
+            for batch in batches:
+                for message in batch.column("rows"):
+                    rows.add(message.as_buffer())
+            yield from self.write(rows.batches())
 
 
 class _Files:
@@ -186,19 +176,6 @@ class _Files:
         return writer.rows >= task.layout.row_group_rows and writer.bytes_so_far >= task.most_bytes
 
 
-def plain_shapes(column: pa.Array) -> pa.Array:
-    """The WKB of Spark's GEOMETRY and GEOGRAPHY, which come as a struct; other columns are as they were.
-
-    >>> shape = pa.array([{"srid": 0, "wkb": b"a"}, None], pa.struct([("srid", pa.int32()), ("wkb", pa.binary())]))
-    >>> plain_shapes(shape).to_pylist(), plain_shapes(pa.array([1])).to_pylist()
-    ([b'a', None], [1])
-    """
-    kind = column.type
-    if pa.types.is_struct(kind) and [kind.field(place).name for place in range(kind.num_fields)] == ["srid", "wkb"]:
-        return column.flatten()[1]
-    return column
-
-
 def _unwrapped(column: pa.Array, type_: DataType) -> pa.Array:
     """The column with the WKB of shapes, nested ones too, for what Spark hands over of them."""
     kind = column.type
@@ -227,28 +204,6 @@ def _holds_shapes(kind: pa.DataType) -> bool:
     """Whether somewhere in it is what Spark makes of a GEOMETRY or GEOGRAPHY."""
     inner = [kind.field(place) for place in range(kind.num_fields)]
     return [one.name for one in inner] == ["srid", "wkb"] or any(_holds_shapes(one.type) for one in inner)
-
-
-def _partitions(columns: Sequence[pa.Array], rows: int) -> tuple[list[Partition], NDArray[np.int64]]:
-    """The partitions in a batch, and which of them each row is in."""
-    codes = np.zeros(rows, np.int64)
-    texts: list[list[str | None]] = []
-    counts: list[int] = []
-    for column in columns:
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        texts.append([partition_text(value) for value in encoded.dictionary])
-        counts.append(len(encoded.dictionary))
-        codes = codes * len(encoded.dictionary) + np.asarray(encoded.indices)
-    found, codes = np.unique(codes, return_inverse=True)
-    partitions: list[Partition] = []
-    for code in found.tolist():
-        values: list[str | None] = []
-        rest = code
-        for known, count in zip(reversed(texts), reversed(counts), strict=True):
-            rest, place = divmod(rest, count)
-            values.append(known[place])
-        partitions.append(tuple(reversed(values)))
-    return partitions, codes.reshape(rows)
 
 
 _RESULT_SCHEMA = pa.schema(

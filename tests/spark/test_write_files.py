@@ -22,7 +22,8 @@ from geolake_nb.planning.writing.clustering import UNREADABLE, Ordering, keying
 from geolake_nb.planning.writing.job import GeoInput
 from geolake_nb.planning.writing.placement import place_rows
 from geolake_nb.planning.writing.sampling import Sample
-from geolake_nb.spark.write_tasks import KeyTask, WriteTask
+from geolake_nb.spark.row_moving import CutTask
+from geolake_nb.spark.write_tasks import WriteTask
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -182,19 +183,22 @@ def test_keys_send_rows_to_the_tasks_of_their_partition():
     found = keying(Ordering(("g",)), [geometry()], [column])
     sample = Sample({"g": column}, (("a",), ("b",)), np.repeat([0, 1], 100))
     placed = place_rows({("a",): 100, ("b",): 400}, 100, keying=found, sample=sample)
-    one = pickle.loads(pickle.dumps(KeyTask(placed, 1)))
-    result = one(pa.array(["b"] * 100 + ["a"] * 100), column, pa.array(np.zeros(200, np.int32)))
-    tasks, keys = (np.asarray(side) for side in result.flatten())
-    assert set(tasks[:100].tolist()) == {1, 2, 3, 4}
-    assert set(tasks[100:].tolist()) == {0}
-    order = np.argsort(keys[:100], kind="stable")
-    assert (np.diff(tasks[:100][order]) >= 0).all()
+    one = pickle.loads(pickle.dumps(CutTask(placed, ("p",), "k")))
+    tasks, rows = one.cut(pa.record_batch({"g": column, "p": ["b"] * 100 + ["a"] * 100}), turn=0)
+    assert (np.diff(tasks) >= 0).all()
+    mine = np.asarray(rows.column("p")) == "b"
+    assert set(tasks[mine].tolist()) == {1, 2, 3, 4}
+    assert set(tasks[~mine].tolist()) == {0}
+    order = np.argsort(np.asarray(rows.column("k"))[mine], kind="stable")
+    assert (np.diff(tasks[mine][order]) >= 0).all()
+    assert sorted(rows.column("g").to_pylist()) == sorted(column.to_pylist())
 
 
 def test_without_keys_whole_batches_go_to_the_tasks_in_turns():
     placed = place_rows({("a",): 300}, 100)
-    one = KeyTask(placed, 1)
+    one = CutTask(placed, ("p",), "k")
     for part in range(4):
-        result = one(pa.array(["a", "a"]), pa.array([part, part], pa.int32()))
-        assert np.asarray(result.flatten()[0]).tolist() == [part % 3] * 2
-    assert len(one(pa.array([], pa.string()), pa.array([], pa.int32()))) == 0
+        tasks, _ = one.cut(pa.record_batch({"p": ["a", "a"]}), turn=part)
+        assert tasks.tolist() == [part % 3] * 2
+    assert list(one(iter([]))) == []
+    assert list(one(iter([pa.record_batch({"p": pa.array([], pa.string())})]))) == []

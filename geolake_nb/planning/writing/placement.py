@@ -63,7 +63,7 @@ class Placement:
             slot = self.slots.get(partitions[code])
             if slot is None:
                 # A partition that nobody counted on: a text that stands for the same value as another.
-                tasks[mine] = zlib.crc32(repr(partitions[code]).encode()) % self.tasks
+                tasks[mine] = zlib.crc32(repr(partitions[code]).encode()) % max(1, self.tasks)
             elif keys is None:
                 tasks[mine] = slot.first + turn % slot.files
             else:
