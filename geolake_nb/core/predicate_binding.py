@@ -26,6 +26,7 @@ from geolake_nb.core.predicate import (
 )
 from geolake_nb.core.schema import Schema, join_path, type_name
 from geolake_nb.core.sql_text import Literal, sql_collation, sql_literal, sql_name
+from geolake_nb.core.sql_time import read_time, read_timestamp, require_micros
 from geolake_nb.core.types import (
     DataType,
     Field,
@@ -222,6 +223,8 @@ def _as_type(value: Literal, type_: DataType, path: ColumnPath) -> Literal:
     read, wants = reader
     try:
         result = read(value)
+    except PredicateError:
+        raise
     except ValueError:
         result = None
     if result is None:
@@ -272,15 +275,15 @@ def _read_date(value: Literal) -> Literal | None:
 
 def _read_timestamp(value: Literal) -> Literal | None:
     if isinstance(value, str):
-        return dt.datetime.fromisoformat(value.strip())
+        return read_timestamp(value)
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
         return dt.datetime.combine(value, dt.time())
-    return value if isinstance(value, dt.datetime) else None
+    return require_micros(value) if isinstance(value, dt.datetime) else None
 
 
 def _read_time(value: Literal) -> Literal | None:
     if isinstance(value, str):
-        return dt.time.fromisoformat(value.strip())
+        return read_time(value)
     return value if isinstance(value, dt.time) else None
 
 

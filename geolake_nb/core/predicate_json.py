@@ -41,6 +41,7 @@ from geolake_nb.core.predicate import (
 from geolake_nb.core.predicate_ops import ComparisonOp, SpatialOp
 from geolake_nb.core.schema import join_path
 from geolake_nb.core.sql_text import Literal
+from geolake_nb.core.sql_time import read_time, read_timestamp
 from geolake_nb.core.untrusted_json import check_depth, load_json
 from geolake_nb.errors import GeolakeError, PredicateError
 
@@ -228,9 +229,9 @@ _Typed = tuple[str, type, Callable[[Any], str], Callable[[str], Literal]]
 _TYPED: tuple[_Typed, ...] = (
     ("binary", bytes, lambda value: value.hex().upper(), bytes.fromhex),
     ("decimal", Decimal, str, Decimal),
-    ("timestamp", dt.datetime, dt.datetime.isoformat, dt.datetime.fromisoformat),
+    ("timestamp", dt.datetime, dt.datetime.isoformat, read_timestamp),
     ("date", dt.date, dt.date.isoformat, dt.date.fromisoformat),
-    ("time", dt.time, dt.time.isoformat, dt.time.fromisoformat),
+    ("time", dt.time, dt.time.isoformat, read_time),
 )
 
 
@@ -253,6 +254,8 @@ def _value_from_json(value: Any) -> Any:
         if name == wanted and isinstance(inner, str):
             try:
                 return read(inner)
+            except PredicateError:
+                raise
             except (ValueError, InvalidOperation):
                 raise PredicateError(f"{_clip(inner)} is no {name}") from None
     return _value_from_json(inner)

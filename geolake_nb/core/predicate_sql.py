@@ -23,6 +23,7 @@ from geolake_nb.core.predicate import (
 from geolake_nb.core.predicate_ops import ComparisonOp, SpatialOp
 from geolake_nb.core.query_shape import read_shape, srid_to_crs
 from geolake_nb.core.sql_text import Literal, collation_of_name
+from geolake_nb.core.sql_time import read_time, read_timestamp
 from geolake_nb.errors import GeolakeError, PredicateError
 
 if TYPE_CHECKING:
@@ -220,10 +221,32 @@ def _literal(node: Node) -> Literal:
         read = _TYPED.get(node.to.this.name)
         if read is not None:
             try:
-                return read(str(node.this.this).strip())
+                value = read(str(node.this.this).strip())
+                return _require_no_rounding(node, value)
+            except PredicateError:
+                raise
             except (ValueError, InvalidOperation):
                 raise PredicateError("this is no value of its type", where=_sql(node)) from None
     raise _unsupported(node, "use a number, a string, TRUE, FALSE, X'00', DATE '...' or TIMESTAMP '...'")
+
+
+def _require_no_rounding(node: Node, value: Literal) -> Literal:
+    """The value, unless a cast changes it, which engines do each in its own way."""
+    sizes = [int(one.name) for one in node.to.expressions]
+    if isinstance(value, Decimal) and value.is_finite():
+        # A cast to DECIMAL without a scale has 0 digits after the point in Spark and 3 in DuckDB; `DECIMAL '1.5'` has
+        # the digits that it shows.
+        shown = not sizes and "safe" not in node.args
+        scale = sizes[1] if len(sizes) > 1 else 0
+        if shown or round(value, scale) == value:
+            return value
+        remedy = "compare with the rounded number itself"
+        raise PredicateError(
+            "the cast rounds the number, and engines round each in its own way", where=_sql(node), remedy=remedy
+        )
+    if sizes:
+        raise PredicateError("the cast has a precision", where=_sql(node), remedy="leave the precision out")
+    return value
 
 
 def _number(node: Node, text: str) -> int | float | Decimal:
@@ -242,11 +265,11 @@ _TYPED: dict[str, Callable[[str], Literal]] = {
     "DATE": dt.date.fromisoformat,
     "DECIMAL": Decimal,
     "DOUBLE": float,
-    "TIME": dt.time.fromisoformat,
-    "TIMESTAMP": dt.datetime.fromisoformat,
-    "TIMESTAMPLTZ": dt.datetime.fromisoformat,
-    "TIMESTAMPNTZ": dt.datetime.fromisoformat,
-    "TIMESTAMPTZ": dt.datetime.fromisoformat,
+    "TIME": read_time,
+    "TIMESTAMP": read_timestamp,
+    "TIMESTAMPLTZ": read_timestamp,
+    "TIMESTAMPNTZ": read_timestamp,
+    "TIMESTAMPTZ": read_timestamp,
 }
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
+import pandas as pd
 import pytest
 
 from geolake_nb.core.collation import Collation
@@ -163,3 +164,21 @@ def test_the_whole_tree_is_bound():
 def test_a_table_without_geo_columns_says_so():
     with pytest.raises(PredicateError, match="this table has no column of such a type"):
         bind(spatial("geom"), Schema(StructType((Field("id", PrimitiveType("int64")),))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2024-01-31 12:30:00.123456789",
+        "2024-01-31T12:30:00.1234560001+01:00",
+        pd.Timestamp("2024-01-31 12:30:00.123456789"),
+    ],
+)
+def test_a_time_that_is_finer_than_a_microsecond_is_refused(value):
+    """Cut to six digits, it would leave out the file that holds this very time."""
+    schema = Schema(StructType((Field("ts", PrimitiveType("timestamp_ns")), Field("t", PrimitiveType("time_ns")))))
+    with pytest.raises(PredicateError, match=r"compared to the microsecond; give six digits at most"):
+        bind(Comparison.of("ts", "=", value), schema)
+    with pytest.raises(PredicateError, match=r"compared to the microsecond; give six digits at most"):
+        bind(Comparison.of("t", "<=", "00:00:00.000000999"), schema)
+    assert bind(Comparison.of("ts", "=", "2024-01-31 12:30:00.123456000"), schema).value.microsecond == 123456

@@ -318,3 +318,35 @@ def test_the_dialect_is_made_once():
 def test_hostile_text_is_a_typed_error(text):
     with pytest.raises(PredicateError):
         parse_predicate(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("CAST('0.9' AS DECIMAL(3,1))", Decimal("0.9")),
+        ("CAST('0.90' AS DECIMAL(3,1))", Decimal("0.9")),
+        ("CAST(7 AS DECIMAL)", Decimal(7)),
+        ("DECIMAL '0.95'", Decimal("0.95")),
+    ],
+)
+def test_a_cast_that_changes_nothing_is_read(text, value):
+    assert parse_predicate(f"id <= {text}").value == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CAST('0.95' AS DECIMAL(3,1))",
+        "CAST(0.95 AS DECIMAL(4))",
+        "CAST('0.95' AS DECIMAL)",
+        "CAST('0.95' AS NUMERIC(2, 0))",
+        "DECIMAL(3,1) '0.95'",
+        "CAST('2024-01-01 00:00:00.9' AS TIMESTAMP(0))",
+        "TIMESTAMP '2024-01-01 00:00:00.0000001'",
+        "CAST('12:00:00.1234567' AS TIME)",
+    ],
+)
+def test_a_cast_that_engines_round_is_refused(text):
+    """DuckDB has 0.95 as DECIMAL(3,1) equal to 1.0: a file of ones would be left out."""
+    with pytest.raises(PredicateError, match=r"round|precision|microsecond"):
+        parse_predicate(f"id <= {text}")
