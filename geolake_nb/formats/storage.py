@@ -83,6 +83,7 @@ class Storage:
         if place.scheme == "file":
             local = tuple(other._place.path for other in others if other._place.scheme == "file")
             backend = LocalFolder(place.path, allowed=local)
+            location = place.path  # from the root: other processes may be in other folders
         else:
             backend = ObjectPrefix(place, location, held)
         return cls(place, backend, others, (location, held))
@@ -112,6 +113,19 @@ class Storage:
     def location(self) -> str:
         """The root: an absolute path or a URL, without a slash at its end and without secrets."""
         return self._place.text
+
+    @property
+    def parent(self) -> Storage | None:
+        """The folder that the root is in, `None` at the top of a disk or a store; links are followed.
+
+        >>> Storage.at("/").parent is None
+        True
+        """
+        location, options = self._secrets
+        if not location:  # the catalog has not yet said where it is
+            return None
+        folder, name = split_last(os.path.realpath(self.location) if self.is_local else location)
+        return Storage.at(folder, options=options) if name else None
 
     @property
     def is_local(self) -> bool:

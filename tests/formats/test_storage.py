@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import pickle
 import shutil
 import socket
 import subprocess
@@ -404,3 +405,12 @@ def test_a_broken_footer_is_one_clear_error(tmp_path, change, message):
     with pytest.raises(CorruptTableError, match=message) as caught:
         list(Storage.at(str(tmp_path)).parquet_metadata(["a.parquet"]))
     assert str(caught.value).startswith(f"{tmp_path}/a.parquet: ")
+
+
+def test_a_relative_place_is_the_same_in_a_process_of_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = pickle.dumps(Storage.at("t"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    pickle.loads(text).put_if_absent("a", b"1")
+    assert (tmp_path / "t" / "a").read_bytes() == b"1"

@@ -138,6 +138,7 @@ def test_a_name_without_a_catalog_is_told_from_a_folder(spark, tmp_path, monkeyp
         gl.write(rows(1), "a.b.c", format="iceberg", spark=spark)
     gl.write(rows(1), "./a.b.c", format="iceberg", spark=spark)
     assert gl.open("a.b.c").files.table["rows"].to_pylist() == [1]
+    assert len(list(tmp_path.glob("a.b.c/data/*.parquet"))) == 1, "the tasks of Spark are in another folder"
 
 
 def test_a_sql_catalog_without_a_warehouse_cannot_place_a_table(named, spark):
