@@ -225,17 +225,14 @@ def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:
 
 
 def _look_into(place: str, options: dict[str, str]) -> Source:
-    from geolake_nb.formats.delta.snapshot import is_delta
-    from geolake_nb.formats.iceberg.snapshot import is_iceberg
-    from geolake_nb.formats.parquet.files import is_parquet_place
+    from geolake_nb.formats.table_places import table_at
 
     storage = Storage.at(place, options=options)
-    if is_delta(storage):
-        return Source(TableFormat.DELTA, storage, place, options)
-    if is_iceberg(storage):
-        return Source(TableFormat.ICEBERG, storage, place, options)
-    if is_parquet_place(storage) or _is_parquet_file(place, options):
-        return Source(TableFormat.PARQUET, storage, place, options)
+    found = table_at(storage)
+    if found is None and _is_parquet_file(place, options):
+        found = TableFormat.PARQUET
+    if found is not None:
+        return Source(found, storage, place, options)
     if storage.is_local and not os.path.exists(storage.location):
         raise MissingFileError("there is nothing at this path", where=storage.location, remedy="check the path")
     raise NotATableError(

@@ -122,6 +122,9 @@ def plan_write(
         )
         return _new_plan(change, source)
     snapshot = source.snapshot()
+    if snapshot.format is not form:
+        what = f"the table is of {snapshot.format.value.capitalize()}"
+        raise RefusedError(what, where=snapshot.location, remedy=f"use format={snapshot.format.value!r}")
     _require_as_is(snapshot, _names(partition_by), properties)
     change = planned(snapshot, given, columns=columns or {}, packing=packing)
     return Plan(of_table(change, snapshot), source)

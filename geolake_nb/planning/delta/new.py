@@ -6,8 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.type_text import to_delta_text
-from geolake_nb.errors import RefusedError
-from geolake_nb.formats.delta.snapshot import is_delta
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
@@ -18,6 +16,7 @@ from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.writing.geo_columns import geo_sentences, take_geo_columns
 from geolake_nb.planning.writing.job import WriteJob, require_writable_types
 from geolake_nb.planning.writing.parquet_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.planning.writing.place import require_no_table
 from geolake_nb.planning.writing.row_matching import match_rows, require_same
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
 
-__all__ = ["plan_append", "plan_convert", "plan_new", "require_no_table"]
+__all__ = ["plan_append", "plan_convert", "plan_new"]
 
 
 def plan_convert(
@@ -148,9 +147,3 @@ def plan_append(
         parameters={"mode": "append", "partitionBy": json.dumps(list(partitions))},
         blind_append=True,
     )
-
-
-def require_no_table(target: Storage) -> None:
-    """Raise where a Delta table is already."""
-    if is_delta(target):
-        raise RefusedError("there is a Delta table already", where=target.location, remedy="give another place")

@@ -12,7 +12,6 @@ from geolake_nb.core.types import PrimitiveType, RasterType, StringType
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.havasu.next_metadata import following_path
 from geolake_nb.formats.havasu.version import DEFAULT_VERSION, VERSION_KEY
-from geolake_nb.formats.iceberg.location import find_metadata
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.engines import engine_facts
@@ -22,6 +21,7 @@ from geolake_nb.planning.iceberg.writability import require_writable as require_
 from geolake_nb.planning.writing.job import WriteJob
 from geolake_nb.planning.writing.parquet_rows import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.planning.writing.partition_keys import row_partitions
+from geolake_nb.planning.writing.place import require_no_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,7 +44,6 @@ __all__ = [
     "plan_convert",
     "plan_new",
     "plan_overwrite",
-    "require_no_table",
     "require_writable",
 ]
 
@@ -292,9 +291,3 @@ def partition_field(schema: Schema, name: str, place: int, where: str) -> dict[s
         raise SchemaError(what, where=where)
     id_ = fields[name].id
     return {"name": name, "transform": "identity", "source-id": id_, "field-id": _FIRST_PARTITION_ID + place}
-
-
-def require_no_table(target: Storage) -> None:
-    """Raise where a table of Iceberg or Havasu is already."""
-    if find_metadata(target) is not None:
-        raise RefusedError("there is a table already", where=target.location, remedy="give another place")

@@ -11,7 +11,7 @@ from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.engines import engine_facts
-from geolake_nb.planning.havasu.new import partition_field, require_no_table
+from geolake_nb.planning.havasu.new import partition_field
 from geolake_nb.planning.iceberg.columns import iceberg_columns, with_fresh_ids
 from geolake_nb.planning.iceberg.target import IcebergTarget
 from geolake_nb.planning.iceberg.writability import require_writable
@@ -19,6 +19,7 @@ from geolake_nb.planning.writing.geo_columns import geo_sentences, lenient, take
 from geolake_nb.planning.writing.job import WriteJob, require_writable_types
 from geolake_nb.planning.writing.parquet_rows import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.planning.writing.partition_keys import row_partitions
+from geolake_nb.planning.writing.place import require_no_table
 from geolake_nb.planning.writing.row_matching import match_rows, require_same
 
 if TYPE_CHECKING:

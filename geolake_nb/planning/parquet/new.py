@@ -6,9 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import RefusedError, SchemaError
-from geolake_nb.formats.delta.snapshot import is_delta
-from geolake_nb.formats.iceberg.snapshot import is_iceberg
-from geolake_nb.formats.parquet.files import is_parquet_place
 from geolake_nb.formats.parquet.journal import read_journal
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Change, Reads, Verb
@@ -18,6 +15,7 @@ from geolake_nb.planning.parquet.target import ParquetTarget, file_types
 from geolake_nb.planning.writing.geo_columns import geo_sentences, lenient, take_geo_columns
 from geolake_nb.planning.writing.job import WriteJob
 from geolake_nb.planning.writing.parquet_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.planning.writing.place import require_no_owner, require_no_table
 from geolake_nb.planning.writing.row_matching import match_rows, require_same
 
 if TYPE_CHECKING:
@@ -101,6 +99,7 @@ def plan_append(
 ) -> Change:
     """New files for a set that is there; `columns` may repeat the types of geo columns, and must not say otherwise."""
     where = snapshot.location
+    require_no_owner(snapshot.details.storage)
     require_folder(snapshot, "an append")
     if single_file(snapshot) is not None:
         raise RefusedError("rows are added to a folder of files, and this is a single one", where=where)
@@ -152,7 +151,7 @@ def _plan_files(
     reads: Reads = Reads(),  # noqa: B008 - frozen
 ) -> Change:
     where = target.location
-    _require_nothing(target)
+    require_no_table(target)
     # The definitions of CRSs stand in the files where they are needed: the properties here are the user's.
     geo = take_geo_columns(given, columns, {}, where=where)
     schema, told = file_types(geo.schema, where=where)
@@ -180,12 +179,6 @@ def _plan_files(
         parameters=dict(parameters),
         blind_append=True,
     )
-
-
-def _require_nothing(target: Storage) -> None:
-    """Raise where there is a table already."""
-    if is_delta(target) or is_iceberg(target) or is_parquet_place(target):
-        raise RefusedError("there is a table already", where=target.location, remedy="give another place")
 
 
 def _check_partitions(schema: Schema, partition_by: Sequence[str], where: str) -> None:

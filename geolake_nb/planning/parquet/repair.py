@@ -21,6 +21,7 @@ from geolake_nb.planning.parquet.sets import pending_change
 from geolake_nb.planning.scan.explanation_text import bytes_text
 from geolake_nb.planning.writing.column_types import known_geo_type
 from geolake_nb.planning.writing.geo_columns import geo_encoding
+from geolake_nb.planning.writing.place import require_no_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +72,7 @@ def plan_repair(
     `columns` names the columns to mend, or says with types what columns of WKB hold that no metadata tells of. With
     `verify` every value is read and compared with its box.
     """
+    require_no_owner(storage)
     pending = pending_change(storage, snapshot, Verb.REPAIR)
     if pending is not None:
         return pending

@@ -19,6 +19,7 @@ from geolake_nb.planning.scan.explanation_text import bytes_text
 from geolake_nb.planning.writing.geo_columns import lenient, take_geo_columns
 from geolake_nb.planning.writing.job import WriteJob
 from geolake_nb.planning.writing.parquet_rows import parquet_rows, partial_folders, require_one_type
+from geolake_nb.planning.writing.place import require_no_owner
 from geolake_nb.planning.writing.rewrite_scope import ill_sized, in_partitions, rewrite_sentences, why_nothing
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def plan_rewrite(
     `where` chooses partitions. With `covering` the new files have a column with the box of each row. A single file
     stays one.
     """
+    require_no_owner(storage)
     pending = pending_change(storage, snapshot, Verb.REWRITE)
     if pending is not None:
         return pending

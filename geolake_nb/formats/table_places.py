@@ -1,0 +1,47 @@
+"""Which table lies at a place, and in which one a place lies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.errors import StorageError
+from geolake_nb.formats.delta.snapshot import is_delta
+from geolake_nb.formats.iceberg.snapshot import is_iceberg
+from geolake_nb.formats.parquet.files import is_parquet_place
+from geolake_nb.formats.snapshot import TableFormat
+
+if TYPE_CHECKING:
+    from geolake_nb.formats.storage import Storage
+
+__all__ = ["owner_of", "table_at"]
+
+
+def table_at(storage: Storage) -> TableFormat | None:
+    """What the root holds, `None` for no table; Havasu's counts as Iceberg, which only its metadata tells apart.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> table_at(Storage.at(tempfile.mkdtemp())) is None
+    True
+    """
+    if is_delta(storage):
+        return TableFormat.DELTA
+    if is_iceberg(storage):
+        return TableFormat.ICEBERG
+    return TableFormat.PARQUET if is_parquet_place(storage) else None
+
+
+def owner_of(storage: Storage) -> str | None:
+    """The root of the Delta or Iceberg table that has a place among its files, the place itself included.
+
+    `None` where there is none, or where one may not look further up.
+    """
+    here: Storage | None = storage
+    try:
+        while here is not None:
+            if is_delta(here) or is_iceberg(here):
+                return here.location
+            here = here.parent
+    except StorageError:
+        return None
+    return None
