@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.file_fields import file_field, geo_file_fields
 from geolake_nb.formats.parquet.footer_view import FooterReader
 from geolake_nb.formats.parquet.opening import open_parquet_file
 from geolake_nb.formats.snapshot import TableFormat
@@ -90,7 +91,7 @@ def footer_tables(
             (path, reader.view(footer, where=f"{storage.location}/{path}"))
             for path, footer in zip(part.stored.to_pylist(), part.footers, strict=True)
         )
-        facts.append(footer_facts(views, snapshot.schema))
+        facts.append(footer_facts(views, snapshot.schema, geo_file_fields(snapshot)))
     return pa.concat_tables(groups), pa.concat_tables(facts)
 
 
@@ -129,7 +130,7 @@ def _row_groups(storage: Storage, snapshot: Snapshot, part: _Footers) -> pa.Tabl
     """The row groups of some files, with paths as the file table has them."""
     from geolake_nb.formats.parquet.row_groups import row_groups
 
-    table = row_groups(storage, part.keys, snapshot.schema, footers=part.footers)
+    table = row_groups(storage, part.keys, snapshot.schema, fields=geo_file_fields(snapshot), footers=part.footers)
     places = pc.index_in(table["path"].combine_chunks(), value_set=pa.array(part.keys, pa.string()))
     return table.set_column(0, "path", part.stored.take(places))
 
@@ -264,7 +265,8 @@ def _values(
         view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
         for name, field in _columns(snapshot, *kinds):
             physical = snapshot.schema.physical_path(name)
-            found = view.find(physical, field_id=field.id)
+            here = file_field(snapshot, name)
+            found = view.find(here.parts, field_id=here.id)
             if found is None:
                 continue
             if isinstance(field.type, RasterType):

@@ -16,6 +16,7 @@ from geolake_nb.core.type_text import is_quoted_text
 from geolake_nb.core.types import StringType
 from geolake_nb.errors import CollationError
 from geolake_nb.formats.delta.details import DeltaDetails
+from geolake_nb.formats.file_fields import geo_file_fields
 from geolake_nb.formats.havasu.version import VERSION_KEY
 from geolake_nb.formats.iceberg.details import IcebergDetails
 from geolake_nb.formats.parquet.files import ParquetDetails
@@ -128,7 +129,7 @@ def footers_at_hand(snapshot: Snapshot) -> pa.Table | None:
     if not isinstance(details, ParquetDetails) or len(details.views) != len(snapshot.files):
         return None
     paths = snapshot.files.table["path"].to_pylist()
-    return footer_facts(zip(paths, details.views, strict=True), snapshot.schema)
+    return footer_facts(zip(paths, details.views, strict=True), snapshot.schema, geo_file_fields(snapshot))
 
 
 def parquet_problems(snapshot: Snapshot) -> tuple[FileProblem, ...]:

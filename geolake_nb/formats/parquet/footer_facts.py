@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from geolake_nb.core.schema import split_path
 from geolake_nb.core.schema_parquet import PATH_KEY
 from geolake_nb.core.types import DataType, GeographyType, GeometryType
+from geolake_nb.formats.parquet.footer_view import FileField
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from geolake_nb.core.crs import Crs
     from geolake_nb.core.schema import Schema
@@ -31,17 +33,20 @@ null without GeoParquet metadata, and `SRID:0` where that says that the CRS is n
 """
 
 
-def footer_facts(files: Iterable[tuple[str, FileView]], schema: Schema) -> pa.Table:
+def footer_facts(
+    files: Iterable[tuple[str, FileView]], schema: Schema, fields: Mapping[str, FileField] | None = None
+) -> pa.Table:
     """What the footers of these files say of the geo columns of a table; a file without the column has no row.
 
-    The path of each file is as the table stores it, so that it can be found in the file table.
+    The path of each file is as the table stores it, so that it can be found in the file table; `fields` say how the
+    files call the columns by path; without it, by their names.
 
     >>> from geolake_nb.core.schema import Schema
     >>> footer_facts([], Schema()).num_rows
     0
     """
     wanted = [
-        (path, schema.physical_path(path), field.id)
+        (path, FileField(split_path(path)) if fields is None else fields[path])
         for path, field in schema.geo_columns()
         if isinstance(field.type, (GeometryType, GeographyType))
     ]
@@ -53,8 +58,8 @@ def footer_facts(files: Iterable[tuple[str, FileView]], schema: Schema) -> pa.Ta
             leaves[id(stored)] = {
                 field.metadata[PATH_KEY]: field.type for _, field in stored.walk_parts() if PATH_KEY in field.metadata
             }
-        for path, physical, field_id in wanted:
-            found = view.find(physical, field_id=field_id)
+        for path, here in wanted:
+            found = view.find(here.parts, field_id=here.id)
             if found is None:
                 continue
             native = leaves[id(stored)].get(found.metadata.get(PATH_KEY, ""))

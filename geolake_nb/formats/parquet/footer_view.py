@@ -20,10 +20,20 @@ if TYPE_CHECKING:
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import DataType, Field
 
-__all__ = ["FileView", "FooterReader", "SchemaIndex"]
+__all__ = ["FileField", "FileView", "FooterReader", "SchemaIndex"]
 
 # Properties that differ from file to file and have no say in the schema.
 _NOT_SHARED = (b"ARROW:schema", b"geo", BOX_MARK.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class FileField:
+    """How data files call a column."""
+
+    parts: tuple[str, ...]
+    """Its names, from the outermost in; none where nobody knows them."""
+    id: int | None = None
+    """Its id, `None` where only names count, whatever ids a file has."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.formats.file_table import FileTable
 from geolake_nb.formats.parquet.files import evidence_columns
 from geolake_nb.formats.parquet.footer_boxes import locate, without_column
-from geolake_nb.formats.parquet.footer_view import FooterReader
+from geolake_nb.formats.parquet.footer_view import FileField, FooterReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow.parquet as pq
 
     from geolake_nb.core.schema import Schema
-    from geolake_nb.core.types import Field
     from geolake_nb.formats.parquet.footer_boxes import GeoEvidence
     from geolake_nb.formats.storage import Storage
 
@@ -32,14 +32,15 @@ def row_groups(
     schema: Schema,
     *,
     columns: Sequence[str] | None = None,
+    fields: Mapping[str, FileField] | None = None,
     footers: Iterable[pq.FileMetaData] | None = None,
     workers: int = 64,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> pa.Table:
     """`path, row_group, rows, bytes`, then `c.xmin … c.mmax, c.null_count, c.types, c.source, c.problem` a geo column.
 
-    `paths` are as the storage reads them, `schema` is the table's: its columns are found in the files by field id
-    where both have ids, else by their physical names. `bytes` counts what is stored, compressed. `columns` are
+    `paths` are as the storage reads them, `schema` is the table's, and `fields` say how the files call its geo columns
+    by path; without it, by their names. `bytes` counts what is stored, compressed. `columns` are
     paths of geo columns, all of them by default; `footers` are those of the files, where they were read already.
 
     >>> from geolake_nb.core.schema import Schema
@@ -47,7 +48,7 @@ def row_groups(
     >>> row_groups(Storage.at("/tmp"), [], Schema()).column_names
     ['path', 'row_group', 'rows', 'bytes']
     """
-    wanted = _geo_columns(schema, columns)
+    wanted = _geo_columns(schema, fields, columns)
     reader = FooterReader()
     evidence: dict[str, list[GeoEvidence]] = {path: [] for path in wanted}
     of_file: list[int] = []
@@ -66,12 +67,12 @@ def row_groups(
         sizes += [
             sum(group.column(index).total_compressed_size for index in range(group.num_columns)) for group in groups
         ]
-        for name, (field, physical, type_) in wanted.items():
-            here = locate(view, view.find(physical, field_id=field.id), type_)
+        for name, (column, type_) in wanted.items():
+            here = locate(view, view.find(column.parts, field_id=column.id), type_)
             if here is not None:
                 evidence[name] += [here.group(index) for index in range(count)]
             else:
-                lacks = view.lacks(physical, field_id=field.id)
+                lacks = view.lacks(column.parts, field_id=column.id)
                 evidence[name] += [without_column(group.num_rows, lacks=lacks) for group in groups]
     table = FileTable.of(
         path=pa.array(paths, pa.string()).take(pa.array(np.array(of_file, np.int64))),
@@ -85,10 +86,10 @@ def row_groups(
 
 
 def _geo_columns(
-    schema: Schema, columns: Sequence[str] | None
-) -> dict[str, tuple[Field, tuple[str, ...], GeometryType | GeographyType]]:
-    found: dict[str, tuple[Field, tuple[str, ...], GeometryType | GeographyType]] = {}
+    schema: Schema, fields: Mapping[str, FileField] | None, columns: Sequence[str] | None
+) -> dict[str, tuple[FileField, GeometryType | GeographyType]]:
+    found: dict[str, tuple[FileField, GeometryType | GeographyType]] = {}
     for path, field in schema.geo_columns():
         if isinstance(field.type, (GeometryType, GeographyType)) and (columns is None or path in columns):
-            found[path] = field, schema.physical_path(path), field.type
+            found[path] = FileField(split_path(path)) if fields is None else fields[path], field.type
     return found

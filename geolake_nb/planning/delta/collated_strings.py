@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.types import ListType, MapType, StringType
+from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.parquet.string_scan import CollatedString
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.collation import Collation
     from geolake_nb.core.schema import Schema
-    from geolake_nb.formats.delta.details import ColumnMapping
 
 __all__ = ["collations_of", "measured_strings"]
 
@@ -56,5 +56,6 @@ def measured_strings(
         # Delta, Per-file statistics: they mirror the schema, and lists and maps have no minimum in it.
         if collation is None or parts in repeated or parts not in indexed or parts[0] in partitions:
             continue
-        found.append(CollatedString(parts, mapping.physical(schema, parts), field.id, collation))
+        id_ = field.id if mapping is ColumnMapping.ID else None
+        found.append(CollatedString(parts, mapping.physical(schema, parts), id_, collation))
     return tuple(found)

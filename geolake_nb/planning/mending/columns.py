@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from geolake_nb.core.schema import join_path, type_name
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, RasterType
 from geolake_nb.errors import SchemaError
+from geolake_nb.formats.file_fields import file_field
 from geolake_nb.formats.iceberg.single_values import MetricsMode
 from geolake_nb.formats.parquet.value_scan import ScanColumn
 
@@ -36,8 +37,8 @@ def repair_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
                 " delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols."
             )
         else:
-            physical = snapshot.details.column_mapping.physical(snapshot.schema, parts)
-            columns.append(ScanColumn(path, physical, column.id, column.box_type))
+            here = file_field(snapshot, path)
+            columns.append(ScanColumn(path, here.parts, here.id, column.box_type))
     return tuple(columns), tuple(says)
 
 
@@ -53,13 +54,13 @@ def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
             says.append(f"{path} has no bounds by the table's own property write.metadata.metrics.")
         else:
             is_raster = isinstance(column.type, RasterType)
-            columns.append(ScanColumn(path, parts, column.id, column.box_type, is_raster))
+            here = file_field(snapshot, path)
+            columns.append(ScanColumn(path, here.parts, here.id, column.box_type, is_raster))
     return tuple(columns), tuple(says)
 
 
 class _GeoColumn(NamedTuple):
     parts: tuple[str, ...]
-    id: int | None
     type: GeometryType | GeographyType | RasterType
     repeated: bool
     """Whether it is inside a list or a map."""
@@ -81,7 +82,7 @@ def _geo_columns(snapshot: Snapshot, names: Sequence[str] | None, kinds: tuple[t
         if not isinstance(type_, GeometryType | GeographyType | RasterType) or not isinstance(type_, kinds):
             continue
         if wanted is None or any(field is one for one in wanted):
-            yield _GeoColumn(parts, field.id, type_, parts in repeated)
+            yield _GeoColumn(parts, type_, parts in repeated)
 
 
 def _named(snapshot: Snapshot, name: str, kinds: tuple[type, ...]) -> Field:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.core.schema import Schema, split_path
+from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.formats.delta.partition_values import partition_text
+from geolake_nb.formats.file_fields import file_field
 from geolake_nb.formats.parquet.footer_scalars import arrow_type_of
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import DataType
     from geolake_nb.formats.parquet.footer_view import FooterReader
+    from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.row_sources import DeltaRows
 
@@ -102,7 +103,7 @@ def sample_delta(
             for group in np.sort(some).tolist():
                 picked = some_rows(file.metadata.row_group(group).num_rows, wanted / len(some), draw)
                 for column in columns:
-                    found[column] += _values(file, group, snapshot.schema, column, picked=picked, reader=reader)
+                    found[column] += _values(file, group, snapshot, column, picked=picked, reader=reader)
                 codes.append(np.full(len(picked), file_codes[place]))
         if on_progress is not None:
             on_progress(done, len(chosen))
@@ -184,7 +185,7 @@ def _leaf(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
 def _values(
     file: pq.ParquetFile,
     group: int,
-    schema: Schema,
+    snapshot: Snapshot,
     column: str,
     *,
     picked: NDArray[np.int64],
@@ -196,8 +197,8 @@ def _values(
     """
     from geolake_nb.core.schema_parquet import PATH_KEY
 
-    wanted = schema.find(column)
-    found = reader.view(file.metadata, where=column).find(schema.physical_path(column), field_id=wanted.id)
+    wanted, here = snapshot.schema.find(column), file_field(snapshot, column)
+    found = reader.view(file.metadata, where=column).find(here.parts, field_id=here.id)
     kind = _kind(wanted.type)
     if found is None:
         yield pa.nulls(len(picked), kind)

@@ -12,6 +12,7 @@ import shapely
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import Field, StructType, geography, geometry
 from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.formats.parquet.footer_view import FileField
 from geolake_nb.formats.parquet.row_groups import row_groups
 from geolake_nb.formats.storage import Storage
 
@@ -80,8 +81,10 @@ def test_columns_are_found_by_field_id_and_by_physical_name(tmp_path):
     pq.write_table(pa.table([wkb(x, y)], schema=with_id), tmp_path / "id.parquet")
     pq.write_table(pa.table({"col-1": wkb(x, y)}), tmp_path / "name.parquet")
     storage = Storage.at(str(tmp_path))
-    by_id = row_groups(storage, ["id.parquet"], schema_of(Field("geom", geometry(), id=7)))
-    by_name = row_groups(storage, ["name.parquet"], schema_of(Field("geom", geometry(), physical_name="col-1")))
+    by_id = row_groups(storage, ["id.parquet"], schema_of(Field("geom", geometry())), fields={"geom": FileField((), 7)})
+    by_name = row_groups(
+        storage, ["name.parquet"], schema_of(Field("geom", geometry())), fields={"geom": FileField(("col-1",))}
+    )
     for table in (by_id, by_name):
         assert table["geom.xmin"][0].as_py() == pytest.approx(x.min())
 
@@ -91,7 +94,7 @@ def test_a_column_is_null_only_where_the_file_is_sure_to_lack_it(tmp_path):
     pq.write_table(pa.table([[1, 2]], schema=with_id), tmp_path / "id.parquet")
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "plain.parquet")
     storage, paths = Storage.at(str(tmp_path)), ["id.parquet", "plain.parquet"]
-    with_ids = row_groups(storage, paths, schema_of(Field("g", geometry(), id=2)))
+    with_ids = row_groups(storage, paths, schema_of(Field("g", geometry())), fields={"g": FileField((), 2)})
     # A file without ids may know the column by an older name.
     assert with_ids["g.null_count"].to_pylist() == [2, None]
     without = row_groups(storage, paths, G)
