@@ -8,12 +8,14 @@ from geolake_nb.errors import StorageError
 from geolake_nb.formats.delta.snapshot import is_delta
 from geolake_nb.formats.iceberg.snapshot import is_iceberg
 from geolake_nb.formats.parquet.files import is_parquet_place
+from geolake_nb.formats.parquet.job_files import is_job_file
+from geolake_nb.formats.parquet.journal import read_journal
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["owner_of", "table_at"]
+__all__ = ["has_other_files", "owner_of", "table_at"]
 
 
 def table_at(storage: Storage) -> TableFormat | None:
@@ -29,6 +31,17 @@ def table_at(storage: Storage) -> TableFormat | None:
     if is_iceberg(storage):
         return TableFormat.ICEBERG
     return TableFormat.PARQUET if is_parquet_place(storage) else None
+
+
+def has_other_files(storage: Storage) -> bool:
+    """Whether Parquet files lie at a place where no table is, other than those that a job of ours has left over.
+
+    >>> import tempfile
+    >>> from geolake_nb.formats.storage import Storage
+    >>> has_other_files(Storage.at(tempfile.mkdtemp()))
+    False
+    """
+    return bool(read_journal(storage)) or is_parquet_place(storage, passing_over=is_job_file)
 
 
 def owner_of(storage: Storage) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
+from geolake_nb.formats.parquet.job_files import job_file_name
 from geolake_nb.planning.writing.clustering import UNREADABLE
 from geolake_nb.spark.row_moving import SortedRows, partitions_of, plain_shapes
 
@@ -128,8 +128,7 @@ class _Files:
         self._task = task
         context = TaskContext.get()
         number, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
-        # The attempt tells the runs of a task apart, the last part those of one plan that is applied twice.
-        self._name = f"part-{number:05}-{task.transaction}-{attempt}-{uuid.uuid4().hex[:8]}"
+        self._name = job_file_name(task.transaction, task=number, attempt=attempt)
         self._count = 0
         self._open: tuple[Partition, bool] | None = None
         self._writer: ParquetWriter | None = None

@@ -18,6 +18,7 @@ import geolake_nb as gl
 from geolake_nb.api.writing import _given_arrow
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
+from geolake_nb.formats.parquet.job_files import job_file_name
 from geolake_nb.formats.parquet.writer import ParquetWriter
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.havasu.new import base_action, plan_append, plan_new, plan_overwrite
@@ -52,7 +53,7 @@ def written(storage: Storage, change: Change, rows: Sequence[pa.Table]) -> Chang
     adds = []
     for table in rows:
         partition = tuple(None if (one := table[name][0].as_py()) is None else str(one) for name in job.partition_by)
-        key = f"{job.target.folder(partition)}/part-{uuid.uuid4()}.parquet"
+        key = f"{job.target.folder(partition)}/{job_file_name('t', task=0, attempt=0)}-c000.zstd.parquet"
         with ParquetWriter(storage, key, job.target.layout(job)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)

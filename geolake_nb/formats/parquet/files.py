@@ -87,14 +87,17 @@ class ParquetDetails:
         return tuple(None if one is None else one.type for one in found)
 
 
-def is_parquet_place(storage: Storage, path: str = "") -> bool:
-    """Whether a file is Parquet, or a folder holds some: cheap, a listing a level until the first one is found."""
+def is_parquet_place(storage: Storage, path: str = "", *, passing_over: Callable[[str], bool] | None = None) -> bool:
+    """Whether a file is Parquet, or a folder holds some: cheap, a listing a level until the first one is found.
+
+    Files of which `passing_over` is true by their names do not count.
+    """
     if path and storage.exists(path):
         return storage.size(path) >= 12 and storage.read_range(path, storage.size(path) - 4, 4) == MAGIC
     folder = path
     for _ in range(_DEEPEST):
         names = [entry.path for entry in storage.list(folder) if not is_hidden(_name(entry.path))]
-        if any(is_parquet_name(name) for name in names):
+        if any(is_parquet_name(name) and not (passing_over and passing_over(_name(name))) for name in names):
             return True
         below = [name for name in storage.folders(folder) if not is_hidden(_name(name))]
         if not below:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import RefusedError
-from geolake_nb.formats.table_places import owner_of, table_at
+from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.table_places import has_other_files, owner_of, table_at
 
 if TYPE_CHECKING:
     from geolake_nb.formats.storage import Storage
@@ -16,7 +17,7 @@ __all__ = ["require_no_owner", "require_no_table"]
 def require_no_table(target: Storage) -> None:
     """Raise where a table is already, of whatever format: it would be hidden, and its files taken by a VACUUM."""
     found = table_at(target)
-    if found is not None:
+    if found is not None and (found is not TableFormat.PARQUET or has_other_files(target)):
         what = f"there is a table already, of {found.value.capitalize()}"
         raise RefusedError(what, where=target.location, remedy="give another place")
     require_no_owner(target, remedy="give another place")
