@@ -264,6 +264,8 @@ def _read_number(value: Literal) -> Literal | None:
 
 def _read_integer(value: Literal) -> Literal | None:
     number = _read_number(value)
+    if isinstance(number, float) and abs(number) >= 2.0**53:
+        return number  # engines compare as doubles, which stand for more than one integer here
     return int(number) if isinstance(number, (float, Decimal)) and number == int(number) else number
 
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NoOrderError", "ScalarColumn"]
 
-# A time without a zone is meant in some zone, and those lie between UTC-12 and UTC+14.
-_EARLIEST, _LATEST = dt.timedelta(hours=14), dt.timedelta(hours=12)
+# A time without a zone is meant in some zone, and those lie between UTC-16 and UTC+16: local mean times of the past,
+# on the other side of a date line that has moved since, are up to 15:56 away.
+_EARLIEST = _LATEST = dt.timedelta(hours=16)
 
 
 class NoOrderError(Exception):

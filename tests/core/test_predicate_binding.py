@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import zoneinfo
 from decimal import Decimal
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from geolake_nb.core.collation import Collation
@@ -11,6 +13,7 @@ from geolake_nb.core.crs import CRS84, Crs
 from geolake_nb.core.predicate import And, Comparison, ComparisonOp, In, IsNotNull, IsNull, Not, st_intersects
 from geolake_nb.core.predicate_binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial, bind
 from geolake_nb.core.predicate_sql import parse_predicate
+from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import (
     Field,
@@ -182,3 +185,20 @@ def test_a_time_that_is_finer_than_a_microsecond_is_refused(value):
     with pytest.raises(PredicateError, match=r"compared to the microsecond; give six digits at most"):
         bind(Comparison.of("t", "<=", "00:00:00.000000999"), schema)
     assert bind(Comparison.of("ts", "=", "2024-01-31 12:30:00.123456000"), schema).value.microsecond == 123456
+
+
+def test_a_double_that_stands_for_several_integers_stays_a_double():
+    """Spark and DuckDB compare 9007199254740993 with 9.007199254740992E15 as doubles, which are equal."""
+    schema = Schema(StructType((Field("id", PrimitiveType("int64")),)))
+    assert isinstance(bind(Comparison.of("id", "=", 9.007199254740992e15), schema).value, float)
+    assert bind(Comparison.of("id", "=", 5.0), schema).value == 5
+    stats = ScalarColumn(pa.array([9007199254740993]), pa.array([9007199254740993]))
+    for op in (ComparisonOp.EQ, ComparisonOp.LE):
+        assert not stats.rules_out(op, 9.007199254740992e15).any()
+
+
+@pytest.mark.parametrize("zone", ["Asia/Manila", "America/Metlakatla"])
+def test_a_time_without_a_zone_may_be_meant_in_any_of_the_past(zone):
+    moment = dt.datetime(1840, 1, 1)
+    held = pa.array([moment.replace(tzinfo=zoneinfo.ZoneInfo(zone)).astimezone(dt.UTC)], pa.timestamp("us", "UTC"))
+    assert not ScalarColumn(held, held).rules_out(ComparisonOp.EQ, moment).any()

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["partition_scalars", "partition_text", "typed_partition"]
 
-# Delta, Partition values: a timestamp without a zone is meant in that of its writer, from UTC-12 to UTC+14.
-_EARLIEST, _LATEST = dt.timedelta(hours=14), dt.timedelta(hours=12)
+# Delta, Partition values: a timestamp without a zone is meant in that of its writer, which may be that of a past time.
+_EARLIEST = _LATEST = dt.timedelta(hours=16)
 _BOOLEANS = {"true": True, "false": False}
 
 

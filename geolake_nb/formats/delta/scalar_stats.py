@@ -32,6 +32,7 @@ _PLAIN = {
 _DECIMAL = re.compile(r"decimal\(([0-9]+), ([0-9]+)\)")
 # Delta, Per-file statistics: timestamps are truncated down to milliseconds, so a maximum may be that much too low.
 _CUT = pa.scalar(999, pa.duration("us"))
+_LAST = 2**63 - 1 - 999
 
 
 def arrow_type(type_: DataType) -> pa.DataType | None:
@@ -104,7 +105,11 @@ def widened_maximum(maximum: pa.Array) -> pa.Array:
     >>> widened_maximum(pa.array([dt.datetime(2000, 1, 1)])).to_pylist()
     [datetime.datetime(2000, 1, 1, 0, 0, 0, 999)]
     """
-    return pc.add(maximum, _CUT) if pa.types.is_timestamp(maximum.type) else maximum
+    if not pa.types.is_timestamp(maximum.type):
+        return maximum
+    # Beyond the last time there is none: a value near it bounds nothing.
+    known = pc.if_else(pc.less_equal(maximum.cast(pa.int64()), _LAST), maximum, pa.scalar(None, maximum.type))
+    return pc.add(known, _CUT)
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:

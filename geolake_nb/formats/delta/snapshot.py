@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from geolake_nb.core.schema import Schema, join_path
 from geolake_nb.core.schema_delta import from_delta_schema
-from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StructType
+from geolake_nb.core.types import GeographyType, GeometryType, PrimitiveType, RasterType, StructType
 from geolake_nb.errors import CorruptTableError, SchemaError, VersionError
 from geolake_nb.formats.delta.deletion_vectors import vector_counts
 from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails, DeltaMetadata
@@ -180,10 +181,16 @@ def _scalars(
         return known[path]
 
     def read(path: ColumnPath) -> ScalarColumn | None:
-        if len(path) == 1 and path[0] in values:
-            return partition_scalars(texts[path[0]], values[path[0]], stats.records)
         field = _plain_field(schema, path)
-        return None if field is None else stats.scalar(mapping.physical(schema, path), field.type)
+        if field is None:
+            return None
+        if len(path) == 1 and path[0] in values:
+            found: ScalarColumn | None = partition_scalars(texts[path[0]], values[path[0]], stats.records)
+            doubtful = _is_padded(field)
+        else:
+            found = stats.scalar(mapping.physical(schema, path), field.type)
+            doubtful = _is_padded(field) or _was_float(field)
+        return replace(found, minimum=_unknown(found), maximum=_unknown(found)) if found and doubtful else found
 
     return scalars
 
@@ -201,6 +208,22 @@ def _plain_field(schema: Schema, path: ColumnPath) -> Field | None:
             return None
         fields = field.type.fields
     return None
+
+
+def _is_padded(field: Field) -> bool:
+    """Whether Spark pads the values of the column, and what they are compared with: a CHAR."""
+    return str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).lower().startswith("char")
+
+
+def _was_float(field: Field) -> bool:
+    """Whether older files have it as a float: the shortest text of one is not that of the double that it becomes."""
+    return (
+        isinstance(field.type, PrimitiveType) and field.type.name == "float64" and "delta.typeChanges" in field.metadata
+    )
+
+
+def _unknown(column: ScalarColumn) -> pa.Array:
+    return pa.nulls(len(column), column.minimum.type)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

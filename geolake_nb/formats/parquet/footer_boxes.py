@@ -145,7 +145,7 @@ class FooterColumn:
                 return part
             lows[side], highs[side] = float(plain.min), float(plain.max)
         try:
-            box = _box_of(lows, highs, self.type)
+            box = _box_of(lows, highs, self.type, may_wrap=self._may_wrap)
             box = widened_float32(box) if self.coordinates.narrow else box
         except BoundError as error:
             return GeoEvidence(part.rows, part.null_count, types=part.types, problem=error.what)
@@ -183,6 +183,19 @@ class FooterColumn:
             if usable is not None:
                 return GeoEvidence(part.rows, part.null_count, usable, part.types, part.source)
         return GeoEvidence(part.rows, part.null_count, types=part.types, problem=problem)
+
+    @property
+    def _may_wrap(self) -> bool:
+        """Whether a row of the covering can run over the antimeridian: not in a plane, and not in a narrower file."""
+        if self.coordinates is None or self.coordinates.source is not BoundSource.COVERING:
+            return False
+        if not self.type.crs.is_geographic or (self.view.own and isinstance(self.type, GeometryType)):
+            return False
+        try:
+            box = None if self.geo is None else self.geo.box
+        except BoundError:
+            return True
+        return box is None or not -180.0 < box.xmin <= box.xmax < 180.0
 
     @property
     def _declared_types(self) -> tuple[int, ...] | None:
@@ -245,13 +258,17 @@ def _coordinates(view: FileView, found: Field, geo: GeoColumn | None) -> _Coordi
     return _Coordinates(sides, "FLOAT" in kinds, source)
 
 
-def _box_of(lows: Mapping[str, float], highs: Mapping[str, float], type: GeometryType | GeographyType) -> Box:
+def _box_of(
+    lows: Mapping[str, float], highs: Mapping[str, float], type: GeometryType | GeographyType, *, may_wrap: bool
+) -> Box:
     sides = {side: lows[side] if side.endswith("min") else highs[side] for side in lows}
-    # A row whose own box wraps has xmin > xmax, and the least xmin bounds nothing. Where a row is sure to be
-    # one, x is everything; a geometry's box is not written wrapped otherwise.
+    # GeoParquet, bbox, after RFC 7946: a row over the antimeridian has xmin > xmax, and then the least xmin bounds
+    # nothing. Minima and maxima of all rows rule that out only where every xmin is at most every xmax.
     if highs["xmin"] > sides["xmax"] or lows["xmax"] < sides["xmin"]:
         if not type.crs.is_geographic:
             raise BoundError("a row of the bbox covering has xmin > xmax")
+        may_wrap = True
+    if may_wrap and highs["xmin"] > lows["xmax"]:
         sides |= {"xmin": -180.0, "xmax": 180.0}
     return Box(**sides)
 

@@ -96,6 +96,8 @@ def test_deltalake_reads_the_same_files_rows_and_statistics(corpus, row):
                 peer = theirs[path].get(f"{key}.{physical}")
                 if key == "null_count" and value is None:
                     continue  # ours is not told under wide bounds
+                if value is None and "delta.typeChanges" in snapshot.schema.find(name).metadata:
+                    continue  # the text of a float is not that of the double that it becomes
                 wider = dt.timedelta(microseconds=999) if isinstance(value, dt.datetime) and key == "max" else None
                 assert (value if wider is None else value - wider) == peer, (name, key)
                 compared += peer is not None

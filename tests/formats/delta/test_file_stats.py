@@ -7,8 +7,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+import geolake_nb as gl
 from geolake_nb.core.collation import Collation
 from geolake_nb.core.predicate_ops import ComparisonOp
+from geolake_nb.formats.delta.scalar_stats import widened_maximum
 from geolake_nb.formats.delta.stats_json import read_leaves
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, vector, write_checkpoint
 
@@ -319,3 +321,30 @@ def test_leaves_of_slices_and_chunks_stay_in_order():
     texts = pa.chunked_array([[f'{{"a":{{"b":{number}}}}}' for number in range(100)], [], [None, '{"a":{"b":7}}']])
     (found,) = read_leaves(texts.slice(50), [(("a", "b"), pa.int64())])
     assert found.to_pylist() == [*range(50, 100), None, 7]
+
+
+def test_char_columns_and_those_that_were_floats_rule_nothing_out(tmp_path):
+    """Spark pads a CHAR and what it is compared with; a float's text is not that of the double that it becomes."""
+    char = {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"}
+    widened = {"delta.typeChanges": [{"fromType": "float", "toType": "double"}]}
+    fields = [
+        field("c", "string", **char),
+        field("p", "string", **char),
+        field("f", "double", **widened),
+        field("v", "string", __CHAR_VARCHAR_TYPE_STRING="varchar(5)"),
+    ]
+    ends = {"c": "a    ", "f": 0.1, "v": "a"}
+    stats = {"numRecords": 1, "minValues": ends, "maxValues": ends, "nullCount": dict.fromkeys(ends, 0)}
+    one = add("a.parquet", stats, partition={"p": "a"})
+    LogMaker(tmp_path).commit(0, protocol(), metadata(*fields, partitions=("p",)), one)
+    table = gl.open(str(tmp_path))
+    for kept in ("c = 'a'", "c IN ('a')", "c <= 'a'", "p = 'a    '", "f = 0.10000000149011612", "v = 'a'"):
+        assert table.explain(kept).read.files == 1, kept
+    assert table.explain("v = 'b'").read.files == 0
+
+
+def test_a_maximum_at_the_end_of_time_bounds_nothing():
+    kind = pa.timestamp("us", "UTC")
+    last = 2**63 - 1
+    held = pa.array([last - last % 1000, 5, None], pa.int64()).cast(kind)
+    assert widened_maximum(held).cast(pa.int64()).to_pylist() == [None, 1004, None]

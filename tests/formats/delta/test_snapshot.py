@@ -59,8 +59,8 @@ def test_a_partition_timestamp_without_a_zone_stands_for_every_zone(made):
         add("a", partition={"p": "2020-01-01 00:00:00"}),
     )
     scalar = made.open().scalars(("p",))
-    assert scalar.minimum.to_pylist() == [dt.datetime(2019, 12, 31, 10, tzinfo=dt.UTC)]
-    assert scalar.maximum.to_pylist() == [dt.datetime(2020, 1, 1, 12, tzinfo=dt.UTC)]
+    assert scalar.minimum.to_pylist() == [dt.datetime(2019, 12, 31, 8, tzinfo=dt.UTC)]
+    assert scalar.maximum.to_pylist() == [dt.datetime(2020, 1, 1, 16, tzinfo=dt.UTC)]
 
 
 def test_a_partition_value_of_another_type_is_named(made):

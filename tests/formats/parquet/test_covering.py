@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
+import geolake_nb as gl
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import Field, GeographyType, GeometryType, StructType
 from geolake_nb.errors import SchemaError
@@ -56,3 +60,65 @@ def test_a_name_that_is_taken_is_refused():
     schema = Schema(StructType((Field("bbox", GeometryType()),)))
     with pytest.raises(SchemaError, match="there is a column 'bbox' already"):
         with_coverings(schema, [CoveringColumn("bbox")])
+
+
+ROWS = [
+    (shapely.box(166, -47, 178.5, -34), (166, -47, 178.5, -34)),
+    (shapely.box(-179, 51, -165, 54), (-179, 51, -165, 54)),
+    # RFC 7946, 5.2: a box over the antimeridian has its western side first.
+    (shapely.MultiPolygon([shapely.box(177, -19, 180, -16), shapely.box(-180, -19, -178, -16)]), (177, -19, -178, -16)),
+]
+
+
+@pytest.mark.parametrize("bbox", [None, [-180, -47, 180, 54], [166, -47, -165, 54]])
+def test_a_row_over_the_antimeridian_is_not_hidden_by_others(tmp_path, bbox):
+    sides = ("xmin", "ymin", "xmax", "ymax")
+    geo = {
+        "version": "1.1.0",
+        "primary_column": "geometry",
+        "columns": {
+            "geometry": {
+                "encoding": "WKB",
+                "geometry_types": [],
+                "covering": {"bbox": {side: ["bbox", side] for side in sides}},
+                **({} if bbox is None else {"bbox": bbox}),
+            }
+        },
+    }
+    held = pa.table(
+        {
+            "geometry": [shapely.to_wkb(shape) for shape, _ in ROWS],
+            "bbox": [dict(zip(sides, map(float, box), strict=True)) for _, box in ROWS],
+        }
+    )
+    pq.write_table(held.replace_schema_metadata({"geo": json.dumps(geo)}), tmp_path / "a.parquet")
+    told = gl.open(str(tmp_path)).explain("ST_Intersects(geometry, 'POINT (179 -17)')", row_groups=True)
+    assert (told.read.files, [row["kept"] for row in told.row_groups.to_pylist()]) == (1, [True])
+    away = gl.open(str(tmp_path)).explain("ST_Intersects(geometry, 'POINT (179 70)')", row_groups=True)
+    assert away.read.files == 0
+
+
+def test_a_file_that_ends_before_the_antimeridian_has_rows_with_boxes_as_they_look(tmp_path):
+    """Its own bbox rules out that a row runs over it: west and east are apart, and a window between them is empty."""
+    rows = [(-30.0, 0.0, -29.0, 1.0), (40.0, 0.0, 41.0, 1.0)]
+    sides = ("xmin", "ymin", "xmax", "ymax")
+    covering = {"bbox": {side: ["bbox", side] for side in sides}}
+    for name, bbox in (("known.parquet", [-30, 0, 41, 1]), ("unknown.parquet", None)):
+        column = {"encoding": "WKB", "geometry_types": [], "covering": covering}
+        geo = {
+            "version": "1.1.0",
+            "primary_column": "geometry",
+            "columns": {"geometry": column if bbox is None else {**column, "bbox": bbox}},
+        }
+        held = pa.table(
+            {
+                "geometry": [shapely.to_wkb(shapely.box(*box)) for box in rows],
+                "bbox": [dict(zip(sides, box, strict=True)) for box in rows],
+            }
+        )
+        pq.write_table(held.replace_schema_metadata({"geo": json.dumps(geo)}), tmp_path / name)
+    told = gl.open(str(tmp_path)).explain("ST_Intersects(geometry, 'POINT (100 0.5)')")
+    assert [(row["path"], row["kept"]) for row in told.files.to_pylist()] == [
+        ("known.parquet", False),
+        ("unknown.parquet", True),
+    ]

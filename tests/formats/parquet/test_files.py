@@ -189,7 +189,9 @@ def test_the_covering_is_used_where_the_file_has_no_bbox(tmp_path, shapes):
     with_geo_changed(tmp_path / "a.parquet", lambda column: column.pop("bbox"), row_group_size=50)
     snapshot = open_parquet(tmp_path)
     assert values(snapshot, "geometry.source") == ["covering"]
-    assert box_of(snapshot, "geometry") == pytest.approx(tuple(frame.total_bounds), rel=1e-11)
+    # Minima and maxima do not tell whether a row runs over the antimeridian, with xmin > xmax.
+    _, south, _, north = frame.total_bounds
+    assert box_of(snapshot, "geometry") == pytest.approx((-180, south, 180, north), rel=1e-11)
 
 
 @pytest.mark.parametrize("version", ["V1", "V2", "NONE", "BOTH"])
