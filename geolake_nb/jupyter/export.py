@@ -53,7 +53,7 @@ def to_geojson(snapshot: Snapshot, path: Target | None = None, column: str | Non
     collection = feature_collection(snapshot, column)
     if path is None:
         return collection
-    with written_file(path) as target:
+    with written_file(path, snapshot) as target:
         target.write_text(json.dumps(collection, ensure_ascii=False, allow_nan=False), encoding="utf-8")
     return target
 
@@ -101,7 +101,7 @@ def to_geoparquet(snapshot: Snapshot, path: Target, column: str | None = None) -
         geometry_types=kinds, bbox=whole, covering=Covering(*(("bbox", side) for side in fields))
     )  # fmt: skip
     metadata = {"geo": to_geo_metadata(GeoMetadata("geometry", {"geometry": about}))}
-    with written_file(path) as target:
+    with written_file(path, snapshot) as target:
         pq.write_table(table.replace_schema_metadata(metadata), target, compression="zstd")
     return target
 

@@ -156,7 +156,7 @@ class GeolakeMap(MapWidget):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the map as one HTML file that needs neither a kernel nor a network."""
-        with written_file(path) as target:
+        with written_file(path, self.snapshot) as target:
             target.write_text(map_page(page_traits(self), title=self.title), encoding="utf-8")
         return target
 

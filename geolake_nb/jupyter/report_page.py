@@ -69,7 +69,7 @@ def write_report(
 ) -> Path:
     """Write the report, and say where it is."""
     page = report_page(table, where=where, column=column, footers=footers, on_progress=on_progress)
-    with written_file(path) as target:
+    with written_file(path, table.snapshot) as target:
         target.write_text(page, encoding="utf-8")
     return target
 

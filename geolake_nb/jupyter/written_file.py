@@ -1,4 +1,4 @@
-"""The file that something is written to: a place that cannot be written is an error of ours."""
+"""The file that something is written to: never one of the table, and a place that cannot be written is an error."""
 
 from __future__ import annotations
 
@@ -6,28 +6,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geolake_nb.errors import StorageError
+from geolake_nb.errors import RefusedError, StorageError
+from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from geolake_nb.formats.snapshot import Snapshot
+
 __all__ = ["written_file"]
 
 
 @contextmanager
-def written_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The place to write to; `~` is the home folder, as where a table is opened.
+def written_file(path: str | os.PathLike[str], snapshot: Snapshot) -> Iterator[Path]:
+    """The place to write what a table shows; `~` is the home folder, as where a table is opened.
 
-    >>> with written_file("/nowhere/map.html") as target:
-    ...     target.write_text("")
-    Traceback (most recent call last):
-    geolake_nb.errors.StorageError: /nowhere/map.html: cannot be written: No such file or directory; give another path
+    An earlier file of that name is replaced, unless the table has it.
     """
     try:
-        yield Path(path).expanduser()
+        target = Path(path).expanduser()
+        if _is_in_table(target.resolve(), snapshot):
+            what = "this is among the files of the table"
+            raise RefusedError(what, where=str(path), remedy="give another path")
+        yield target
     except (OSError, RuntimeError) as problem:
         why = getattr(problem, "strerror", None) or str(problem)
         # Arrow puts the path into its text, and the reason after it.
         why = why.rpartition("] ")[2]
         raise StorageError(f"cannot be written: {why}", where=str(path) or "''", remedy="give another path") from None
+
+
+def _is_in_table(target: Path, snapshot: Snapshot) -> bool:
+    """Whether the table has the file, or would take it for one of its own."""
+    if snapshot.format is not TableFormat.PARQUET:
+        return target.exists() and target.is_relative_to(Path(snapshot.location).resolve())
+    root = Path(snapshot.details.storage.location).resolve()
+    if not target.is_relative_to(root):
+        return False
+    held = {(root / path).resolve() for path in snapshot.files.table["path"].to_pylist()}
+    is_folder = snapshot.location == snapshot.details.storage.location
+    return target in held or (is_folder and target.suffix == ".parquet")

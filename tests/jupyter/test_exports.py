@@ -9,6 +9,7 @@ import re
 import duckdb
 import geopandas
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
@@ -17,7 +18,7 @@ import geolake_nb as gl
 from geolake_nb.core.crs import Crs
 from geolake_nb.core.geoparquet import from_geo_metadata
 from geolake_nb.core.types import GeometryType
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, RefusedError, StorageError
 from geolake_nb.jupyter.map_page import map_page
 from geolake_nb.jupyter.map_widget import BUNDLE
 from geolake_nb.jupyter.to_folium import MOST_FEATURES, _land
@@ -172,3 +173,32 @@ def test_a_name_is_no_template_that_folium_would_run(tmp_path, monkeypatch):
     page = folium_page(names_table("{{ cycler.__init__.__globals__.os.mkdir(cycler.__name__) }}"))
     assert "cycler.__init__" in page
     assert [*tmp_path.iterdir()] == []
+
+
+def test_what_a_table_shows_is_not_written_over_its_own_files(tmp_path):
+    """Nor among them, where it would be taken for one."""
+    rows = pa.table({"geometry": [shapely.Point(1, 2).wkb]})
+    geo = {"version": "1.1.0", "primary_column": "geometry"}
+    geo["columns"] = {"geometry": {"encoding": "WKB", "geometry_types": ["Point"]}}
+    folder = tmp_path / "t"
+    folder.mkdir()
+    pq.write_table(rows.replace_schema_metadata({"geo": json.dumps(geo)}), folder / "a.parquet")
+    before = (folder / "a.parquet").read_bytes()
+    for place in (folder, folder / "a.parquet", folder / "*.parquet"):
+        table = gl.open(str(place))
+        for write in (table.export, table.report):
+            with pytest.raises(RefusedError, match="this is among the files of the table; give another path"):
+                write(str(folder / "a.parquet"))
+    with pytest.raises(RefusedError, match="among the files"):
+        gl.open(str(folder)).export(str(folder / "new.parquet"))
+    assert [path.name for path in folder.iterdir()] == ["a.parquet"]
+    assert (folder / "a.parquet").read_bytes() == before
+    for _ in range(2):
+        gl.open(str(folder / "a.parquet")).export(str(folder / "boxes.geojson"))
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    wanted = r"/nowhere/r\.html: cannot be written: No such file or directory; give another path"
+    with pytest.raises(StorageError, match=wanted):
+        gl.open(str(tmp_path)).report("/nowhere/r.html")
