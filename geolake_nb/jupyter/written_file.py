@@ -41,6 +41,8 @@ def _is_in_table(target: Path, snapshot: Snapshot) -> bool:
     """Whether the table has the file, or would take it for one of its own."""
     if snapshot.format is not TableFormat.PARQUET:
         return target.exists() and target.is_relative_to(Path(snapshot.location).resolve())
+    if snapshot.details is None:  # boxes that lie nowhere
+        return False
     root = Path(snapshot.details.storage.location).resolve()
     if not target.is_relative_to(root):
         return False
