@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb import __version__
 from geolake_nb.cli import (
@@ -60,8 +61,8 @@ _COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code; an error is one sentence on standard error."""
-    options = command_parser().parse_args(arguments)
     try:
+        options = command_parser().parse_args(arguments)
         code: int = options.run(options)
     except GeolakeError as error:
         print(f"geolake: {printable(str(error))}", file=sys.stderr)
@@ -93,10 +94,25 @@ def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that does not say back a secret that stands behind a misspelled option."""
+    """A parser that raises our errors, and does not say back a secret that stands behind a misspelled option.
+
+    >>> parsers_of_commands()["explain"].parse_args(["roads", "--box", "-10,-5,11,6"]).box
+    '-10,-5,11,6'
+    >>> parsers_of_commands()["diff"].parse_args(["roads", "x"])
+    Traceback (most recent call last):
+    geolake_nb.errors.GeolakeError: argument old: invalid int value: 'x'; geolake help diff shows how it is used
+    """
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        super().__init__(*words, **options)
+        # What argparse takes for a value though a minus sign stands before it: no flag of ours starts with a digit.
+        self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def error(self, message: str) -> NoReturn:
-        super().error(without_secrets(message))
+        # Not argparse's own way out: that leaves with 2, which is what `check` says of a table with errors.
+        command = self.prog.partition(" ")[2]
+        how = f"geolake help {command} shows how it is used" if command else "geolake help lists the commands"
+        raise GeolakeError(without_secrets(message), remedy=how)
 
 
 def _add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -105,6 +105,41 @@ def test_errors_are_one_sentence_and_exit_with_three(delta, words, said, capsys)
     assert "hush" not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "required: COMMAND; geolake help lists the commands"),
+        (["bogus"], "invalid choice: 'bogus'"),
+        (["check", "TABLE", "--typo"], "--typo"),
+        (["open"], "required: TABLE; geolake help open shows how it is used"),
+        (["diff", "TABLE", "a"], "'a'"),
+        (["files", "TABLE", "--limit=abc"], "'abc'"),
+        (["open", "TABLE", "--branch", "a", "--tag", "b"], "not allowed with"),
+        (["explain", "TABLE", "--box"], "expected one argument"),
+    ],
+)
+def test_a_wrong_command_exits_with_three_and_not_as_a_table_with_errors(delta, words, said, capsys):
+    code, out, err = run(capsys, *[delta if word == "TABLE" else word for word in words])
+    assert (code, out) == (3, "")
+    assert err.startswith("geolake: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert "geolake help" in err
+
+
+@pytest.mark.parametrize("box", ["-10,-5,11,6", "-.5,-5,11,6", "-1e1,-5,11,6"])
+def test_a_value_may_start_with_a_minus_sign(delta, box, capsys):
+    code, out, _ = run(capsys, "explain", delta, "--box", box, "--json")
+    assert (code, out) == run(capsys, "explain", delta, f"--box={box}", "--json")[:2]
+    assert code == 0
+
+
+def test_a_number_with_a_minus_sign_may_follow_a_flag_without_a_value(delta, capsys):
+    code, _, err = run(capsys, "diff", delta, "--json", "-5", "1")
+    assert code == 3
+    assert "-5" in err
+
+
 def no_table(folder):
     folder.mkdir()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from geolake_nb.cli import command_parser, main, parsers_of_commands
+from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.magic_arguments import parser_of
 from geolake_nb.jupyter.magic_words import split_words
 from tests.reference.example_tables import make_example_tables
@@ -45,7 +46,7 @@ def check_command(words: list[str]) -> None:
     if tool == "geolake":
         try:
             command_parser().parse_args(words[1:])
-        except SystemExit:
+        except GeolakeError:
             pytest.fail(shlex.join(words))
     elif tool in ("python", "python3"):
         assert words[1] == "-m", words
