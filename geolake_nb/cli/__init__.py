@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
+import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb import __version__
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command_parser", "main", "parsers_of_commands"]
 
+_DEBUG = "GEOLAKE_DEBUG"
 _COMMANDS = {
     "open": open_table,
     "schema": schema,
@@ -60,11 +63,15 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand and return its exit code; an error is one sentence on standard error."""
+    """Run one subcommand and return its exit code; an error is one sentence on standard error.
+
+    With `GEOLAKE_DEBUG` in the environment, the traceback comes before it.
+    """
     try:
         options = command_parser().parse_args(arguments)
         code: int = options.run(options)
     except GeolakeError as error:
+        _print_traceback()
         print(f"geolake: {printable(str(error))}", file=sys.stderr)
         if error.remedy is None and sys.stderr.isatty():
             print(f"geolake: what to do: geolake help {type(error).__name__}", file=sys.stderr)
@@ -73,6 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output, `head` for example, has seen enough.
         sys.stderr.close()
         return 0
+    except Exception as problem:  # noqa: BLE001 - left to Python, it would exit with 1: findings of `check`
+        _print_traceback()
+        what = f"{type(problem).__name__}: {without_secrets(str(problem))}"
+        remedy = f"this is a defect of geolake; please report it with what {_DEBUG}=1 shows"
+        print(f"geolake: {printable(what)}; {remedy}", file=sys.stderr)
+        return 3
     return code
 
 
@@ -91,6 +104,11 @@ def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
     'geolake diff'
     """
     return _add_commands(_Parser(prog="geolake"))
+
+
+def _print_traceback() -> None:
+    if os.environ.get(_DEBUG):
+        print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):

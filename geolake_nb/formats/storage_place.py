@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.storage_writing import WriteStep
 
-__all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "split_last", "without_query"]
+__all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "require_utf8", "split_last", "without_query"]
 
 # One letter before the colon is a drive on Windows; Hadoop writes `file:/tmp/x` with one slash.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_NOT_UTF8 = re.compile("[\\ud800-\\udfff]")
 _SCHEMES = {
     "abfs": "abfss",
     "abfss": "abfss",
@@ -125,6 +126,7 @@ class Place:
         if "\0" in location or not location.strip():
             raise StorageError(f"{location!r} is no path or URL")
         if not is_url(location):
+            require_utf8(location)
             return cls("file", "", os.path.abspath(os.path.expanduser(location)))
         name = location.partition(":")[0].lower()
         if name not in _SCHEMES:
@@ -137,6 +139,7 @@ class Place:
             host, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest.lstrip("/"))
             if host not in ("", "localhost"):
                 raise StorageError(f"the host {host.rpartition('@')[2]!r} of a file: URL is not this one")
+            require_utf8(path)
             return cls("file", "", os.path.abspath("/" + path))
         # Only http knows queries and escapes: `?`, `#` and `%` can be in the key of an object.
         if scheme in ("http", "https"):
@@ -188,6 +191,21 @@ def is_url(path: str) -> bool:
     (True, False, False)
     """
     return _URL.match(path) is not None
+
+
+def require_utf8(path: str, *, where: str | None = None) -> None:
+    r"""Raise for a local path with bytes that are no UTF-8: neither Arrow nor JSON can hold it.
+
+    >>> require_utf8("caf\xe9.parquet")
+    >>> require_utf8(b"caf\xe9.parquet".decode(errors="surrogateescape"), where="/data")
+    Traceback (most recent call last):
+    geolake_nb.errors.StorageError: /data: the name 'caf\xe9.parquet' is not valid UTF-8; rename it
+    """
+    if path.isascii() or not _NOT_UTF8.search(path):
+        return
+    # Python holds such a byte as half a surrogate pair; it is shown as what it is on the disk.
+    shown = _NOT_UTF8.sub(lambda one: ascii(one[0])[1:-1].replace("\\udc", "\\x"), path)
+    raise StorageError(f"the name '{shown}' is not valid UTF-8", where=where, remedy="rename it")
 
 
 def split_last(location: str) -> tuple[str, str]:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from geolake_nb.api.table import Table
 from geolake_nb.cli import main
 from tests import small_tables
 
@@ -138,6 +141,41 @@ def test_a_number_with_a_minus_sign_may_follow_a_flag_without_a_value(delta, cap
     code, _, err = run(capsys, "diff", delta, "--json", "-5", "1")
     assert code == 3
     assert "-5" in err
+
+
+def test_a_fault_of_ours_is_one_sentence_and_exits_with_three(delta, capsys, monkeypatch):
+    def fail(self, **_):
+        raise ZeroDivisionError("by zero\n, token=hush")
+
+    monkeypatch.setattr(Table, "check", fail)
+    code, out, err = run(capsys, "check", delta)
+    assert (code, out) == (3, "")
+    assert err.startswith("geolake: ZeroDivisionError: by zero")
+    assert "defect" in err
+    assert err.count("\n") == 1
+    monkeypatch.setenv("GEOLAKE_DEBUG", "1")
+    code, _, shown = run(capsys, "check", delta)
+    assert code == 3
+    assert shown.startswith("Traceback")
+    assert shown.endswith(err)
+    assert "hush" not in shown
+
+
+def test_a_name_that_is_no_utf8_is_shown_and_to_be_renamed(tmp_path, capsys):
+    made = small_tables.make_parquet(tmp_path / "parts") / "part-0.parquet"
+    name = os.fsdecode(b"caf\xe9")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    shutil.copy(made, bare / f"{name}.parquet")
+    folder = tmp_path / name
+    folder.mkdir()
+    shutil.copy(made, folder)
+    for place in (bare, bare / f"{name}.parquet", bare / "*.parquet", folder, tmp_path):
+        code, out, err = run(capsys, "open", str(place), "--json")
+        assert (code, out) == (3, "")
+        assert "caf\\xe9" in err
+        assert "rename it" in err
+        assert err.count("\n") == 1
 
 
 def no_table(folder):

@@ -32,7 +32,7 @@ from geolake_nb.formats.parquet.footer_view import FileView, FooterReader
 from geolake_nb.formats.parquet.hive_paths import glob_pattern, has_glob, is_hidden, is_parquet_name, partition_arrays
 from geolake_nb.formats.snapshot import Feature, Protocol, Snapshot, TableFormat
 from geolake_nb.formats.storage import Entry, Storage
-from geolake_nb.formats.storage_place import without_query
+from geolake_nb.formats.storage_place import require_utf8, without_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -135,6 +135,8 @@ def read_parquet_set(
 ) -> Snapshot:
     """The table of these files, from their footers alone."""
     paths = [entry.path for entry in entries]
+    for path in paths:
+        require_utf8(path, where=storage.location)
     reader = FooterReader()
     footers = storage.parquet_metadata(paths, on_progress=on_progress)
     views = tuple(
