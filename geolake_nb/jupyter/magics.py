@@ -73,7 +73,7 @@ class GeolakeMagics(Magics):
         if name == "help":
             return _print(_help(parser.parse_args(rest).topic))
         if cell is not None:
-            rest.append(_body(name, parser, cell))
+            rest.append(_body(name, parser, rest, cell))
         options = parser.parse_args(rest)
         return answer(name, _table(options, self._names), options)
 
@@ -102,12 +102,17 @@ def _help(topic: str | None) -> str:
     return parser_of(topic).format_help() if topic in SUBCOMMANDS else section(topic, besides=SUBCOMMANDS)
 
 
-def _body(name: str, parser: argparse.ArgumentParser, cell: str) -> str:
+def _body(name: str, parser: argparse.ArgumentParser, line: list[str], cell: str) -> str:
     """The lines under `%%geolake` as the option that they stand for."""
     if "--where" not in parser.format_usage():
         raise GeolakeError(f"{name} takes no text below its line", remedy=f"write %geolake {name} with one %")
     if not cell.strip():
         raise GeolakeError("there is no filter below the line", remedy="write one, such as id > 3")
+    if any(word.partition("=")[0] == "--where" for word in line):
+        # argparse would take the last one, and say nothing of the other.
+        raise GeolakeError(
+            "the filter is given twice, with --where and below the line", remedy="join them with AND in one place"
+        )
     return f"--where={cell.strip()}"
 
 

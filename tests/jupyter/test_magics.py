@@ -212,6 +212,8 @@ COMPLAINTS = [
     ("%geolake explain t --where 'id >'", "id >"),
     ("%geolake explain t --box 1,2,3", "--box '1,2,3' is not four numbers; write --box=-10,35,30,60"),
     ("%%geolake explain t\n \n", "there is no filter below the line"),
+    ("%%geolake explain t --where 'id > 1'\nid < 9", "the filter is given twice, with --where and below the line"),
+    ("%%geolake map t --where='id > 1'\nid < 9", "the filter is given twice"),
     ("%%geolake check t\nx", "check takes no text below its line; write %geolake check with one %"),
     ("%geolake diff t 0 9", "there is no version 9"),
     ("%geolake diff t zero", "argument old: invalid int value: 'zero'"),
