@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.message_text import printable
 from geolake_nb.errors import GeolakeError, MissingFileError, NotATableError, OpenError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.formats.snapshot import Snapshot, VersionInfo
 
-__all__ = ["Source", "named_source", "new_source", "open"]
+__all__ = ["Source", "named_source", "new_source", "open", "whole_number"]
 
 _METADATA_FILE = re.compile(r"metadata\.json(\.gz)?$")
 _GLOB = re.compile(r"[*?\[]")
@@ -57,6 +59,7 @@ class Source:
         ref: str | None = None,
     ) -> Snapshot:
         """The table at the version that is asked for, or the newest one."""
+        version, snapshot_id = whole_number("version", version), whole_number("snapshot_id", snapshot_id)
         asked = {"version": version, "timestamp": timestamp, "snapshot_id": snapshot_id, "branch or tag": ref}
         for name, value in asked.items():
             if value is not None and name not in _CHOICES[self.format]:
@@ -144,13 +147,32 @@ def open(  # noqa: A001
     return Table(snapshot, found)
 
 
+def whole_number(name: str, value: Any, *, remedy: str = "give one that the history of the table lists") -> int | None:
+    """The number of a version, numpy's included; a text is no number, not even one of digits.
+
+    >>> whole_number("version", 2), whole_number("version", None)
+    (2, None)
+    >>> whole_number("version", "2")
+    Traceback (most recent call last):
+    geolake_nb.errors.GeolakeError: version '2' is no whole number; give one that the history of the table lists
+    """
+    if value is None:
+        return None
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise GeolakeError(f"{name} {printable(repr(value), 60)} is no whole number", remedy=remedy)
+
+
 def _time(value: str | datetime | None) -> datetime | None:
     """The time that a text means; without a zone it is UTC."""
     if value is None:
         return None
     try:
-        when = datetime.fromisoformat(value) if isinstance(value, str) else value
-    except ValueError:
+        when = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError):
         raise GeolakeError(f"timestamp {value!r} is no time", remedy="write 2026-11-01T12:00:00Z") from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.api.opening import whole_number
 from geolake_nb.api.table_plans import TablePlans
 from geolake_nb.api.table_views import TableViews
 from geolake_nb.core.message_text import printable
@@ -117,6 +118,11 @@ class Table(TablePlans, TableViews, Shown):
         """
         from geolake_nb.formats.data_files import row_group_table
 
+        remedy = f"files= takes rows of t.files, from 0 to {len(self.files) - 1}"
+        for place in () if files is None else files:
+            number = whole_number("file", place, remedy=remedy)
+            if number is None or not 0 <= number < len(self.files):
+                raise GeolakeError(f"there is no file {number}", where=self.location, remedy=remedy)
         return row_group_table(self._storage, self.snapshot, files=files, on_progress=on_progress)
 
     def geometries(self, path: str, *, column: str | None = None, limit: int = 1000) -> NDArray[np.object_]:

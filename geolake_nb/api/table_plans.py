@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from geolake_nb.api.column_types import said_types
+from geolake_nb.api.opening import whole_number
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.change import Verb, of_table
@@ -14,9 +16,9 @@ from geolake_nb.planning.change import Verb, of_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from geolake_nb.api.column_types import SaidTypes
     from geolake_nb.api.opening import Source
     from geolake_nb.api.plan import Plan
-    from geolake_nb.core.types import GeographyType, GeometryType
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.change import Change
@@ -42,7 +44,7 @@ class TablePlans:
     def plan_repair(
         self,
         *,
-        columns: Sequence[str] | Mapping[str, GeometryType | GeographyType] | None = None,
+        columns: Sequence[str] | SaidTypes | None = None,
         verify: bool = False,
         on_progress: Progress | None = None,
     ) -> Plan:
@@ -54,6 +56,7 @@ class TablePlans:
         """
         if isinstance(columns, Mapping):
             self._require(TableFormat.PARQUET, "repair with types")
+            columns = said_types(columns)
         planned = self._planner(Verb.REPAIR)
         options = {"columns": columns, "verify": verify, "on_progress": on_progress}
         return self._plan(planned(self._storage, self.snapshot, **options))
@@ -92,19 +95,19 @@ class TablePlans:
         )
         return self._plan(change)
 
-    def plan_enable(self, columns: Mapping[str, GeometryType | GeographyType]) -> Plan:
+    def plan_enable(self, columns: SaidTypes) -> Plan:
         """Columns of WKB, EWKB or WKT become geometries or geographies; without columns, only the feature."""
         from geolake_nb.planning.delta.enable import plan_enable
 
         self._require(TableFormat.DELTA, "enable")
-        return self._plan(plan_enable(self._storage, self.snapshot, columns))
+        return self._plan(plan_enable(self._storage, self.snapshot, said_types(columns)))
 
     def plan_convert(
         self,
         target: str,
         *,
         format: str = "delta",  # noqa: A002
-        columns: Mapping[str, GeometryType | GeographyType] | None = None,
+        columns: SaidTypes | None = None,
         partition_by: Sequence[str] = (),
         cluster_by: str | Sequence[str] = (),
         target_file_size: int | str = "128MB",
@@ -143,7 +146,7 @@ class TablePlans:
 
     def plan_undo(self, version: int | None = None) -> Plan:
         """Take back the change that made that version, or the newest change of this toolkit."""
-        return self._plan(self._planner(Verb.UNDO)(self._storage, self.snapshot, version))
+        return self._plan(self._planner(Verb.UNDO)(self._storage, self.snapshot, whole_number("version", version)))
 
     def plan_forget(self, version: int | None = None) -> Plan:
         """Remove what a set of Parquet files keeps for undo, of all changes or of those up to a number.
@@ -151,7 +154,7 @@ class TablePlans:
         Other formats keep old files by their own rules: VACUUM and the expiry of snapshots remove them.
         """
         self._require(TableFormat.PARQUET, "forget")
-        return self._plan(self._planner(Verb.FORGET)(self._storage, self.snapshot, version))
+        return self._plan(self._planner(Verb.FORGET)(self._storage, self.snapshot, whole_number("version", version)))
 
     def _planner(self, verb: Verb) -> Callable[..., Change]:
         """The function that decides on a change of this verb for the table's format."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import GeolakeError, MissingDependencyError, RefusedError, SchemaError
+from geolake_nb.api.column_types import said_types
+from geolake_nb.api.given_rows import given_rows
+from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
 
@@ -18,20 +18,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from geolake_nb.api.column_types import SaidTypes
     from geolake_nb.api.opening import Source
     from geolake_nb.api.plan import Plan, Report
-    from geolake_nb.core.types import GeographyType, GeometryType
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.planning.change import Change
-    from geolake_nb.planning.writing.row_sources import GivenRows
 
     Progress = Callable[[int, int], None]
-    GeoType = GeometryType | GeographyType
 
 __all__ = ["plan_convert", "plan_write", "write"]
 
 _PLANNERS = {"append": "plan_append", "create": "plan_new", "overwrite": "plan_overwrite"}
-_MIXED = re.compile(r"(geometry|geography)\(SRID:ANY\b", re.IGNORECASE)
 
 
 def write(
@@ -39,7 +36,7 @@ def write(
     path: str | os.PathLike[str],
     *,
     format: str = "delta",  # noqa: A002
-    columns: Mapping[str, GeoType] | None = None,
+    columns: SaidTypes | None = None,
     mode: str = "create",
     partition_by: str | Sequence[str] = (),
     cluster_by: str | Sequence[str] = (),
@@ -54,10 +51,12 @@ def write(
     """Make a table of rows, or add rows to one, with statistics that are right from the first commit.
 
     `rows` is a DataFrame of Spark, or anything that speaks Arrow: a pyarrow table, a pandas or geopandas frame.
-    `path` is a place, or for Iceberg `catalog.namespace.table`: a new table lies where its catalog says. `columns` says
-    which columns are geometries or geographies; they may be WKB, EWKB, WKT or Spark's own geo types, which need not
-    be named. `mode` is `create`, `append` or, for Havasu, `overwrite`; a table that is there says itself what its
-    columns are. `format` is one of `delta, havasu, iceberg, parquet`.
+    `path` is a place, or for Iceberg `catalog.namespace.table`: a new
+    table lies where its catalog says. `format` is one of `delta, havasu, iceberg, parquet`. `mode` is `create`,
+    `append` or, for Havasu, `overwrite`; a table that is there says itself what its columns are.
+
+    `columns` says which columns are geometries or geographies, as types or as texts such as `geometry(EPSG:3857)`; they
+    may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named.
 
     >>> write([], "/tmp/t")
     Traceback (most recent call last):
@@ -85,7 +84,7 @@ def plan_write(
     path: str | os.PathLike[str],
     *,
     format: str = "delta",  # noqa: A002
-    columns: Mapping[str, GeoType] | None = None,
+    columns: SaidTypes | None = None,
     mode: str = "create",
     partition_by: str | Sequence[str] = (),
     cluster_by: str | Sequence[str] = (),
@@ -102,6 +101,7 @@ def plan_write(
     form = _format(format)
     if mode not in _PLANNERS:
         raise GeolakeError(f"mode {mode!r} is not known", remedy=f"use one of: {', '.join(_PLANNERS)}")
+    types = said_types(columns)
     planned = _planner(form, _PLANNERS[mode])
     source = _target(os.fspath(path), storage_options, form, new=mode == "create")
     packing = Packing.of(
@@ -110,12 +110,12 @@ def plan_write(
         row_group_rows=row_group_rows,
         where=source.storage.location,
     )
-    given = _given(rows, columns or {}, source.storage.location)
+    given = given_rows(rows, types, source.storage.location)
     if mode == "create":
         change = planned(
             given,
             source.storage,
-            columns=columns or {},
+            columns=types,
             partition_by=_names(partition_by),
             properties=properties or {},
             packing=packing,
@@ -126,7 +126,7 @@ def plan_write(
         what = f"the table is of {snapshot.format.value.capitalize()}"
         raise RefusedError(what, where=snapshot.location, remedy=f"use format={snapshot.format.value!r}")
     _require_as_is(snapshot, _names(partition_by), properties)
-    change = planned(snapshot, given, columns=columns or {}, packing=packing)
+    change = planned(snapshot, given, columns=types, packing=packing)
     return Plan(of_table(change, snapshot), source)
 
 
@@ -135,7 +135,7 @@ def plan_convert(
     target: str | os.PathLike[str],
     *,
     format: str = "delta",  # noqa: A002
-    columns: Mapping[str, GeoType] | None = None,
+    columns: SaidTypes | None = None,
     partition_by: str | Sequence[str] = (),
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
@@ -147,11 +147,12 @@ def plan_convert(
     from geolake_nb.planning.writing.packing import Packing
 
     form = _format(format)
+    types = said_types(columns)
     source = _target(os.fspath(target), storage_options, form, new=True)
     change = _planner(form, "plan_convert")(
         snapshot,
         source.storage,
-        columns=columns or {},
+        columns=types,
         partition_by=_names(partition_by),
         properties=properties or {},
         packing=Packing.of(
@@ -223,70 +224,3 @@ def _require_as_is(snapshot: Snapshot, partition_by: Collection[str], properties
 def _session_of(rows: Any) -> SparkSession | None:
     session: SparkSession | None = getattr(rows, "sparkSession", None)
     return session
-
-
-def _given(rows: Any, columns: Mapping[str, GeoType], where: str) -> GivenRows:
-    if type(rows).__module__.startswith("pyspark.sql"):
-        return _given_frame(rows, columns, where)
-    return _given_arrow(_arrow(rows), where)
-
-
-def _given_frame(frame: Any, columns: Mapping[str, GeoType], where: str) -> GivenRows:
-    """A DataFrame with the schema that its JVM knows: Python's Spark cannot say all of its geo types."""
-    from geolake_nb.core.schema import join_path, split_path
-    from geolake_nb.core.schema_delta import from_delta_schema
-    from geolake_nb.planning.writing.row_sources import GivenRows
-
-    text = frame._jdf.schema().json() if hasattr(frame, "_jdf") else frame.schema.json()
-    value = json.loads(text)
-    asked = {join_path(split_path(name)).casefold() for name in columns}
-    for field in value["fields"]:
-        if isinstance(field["type"], str) and _MIXED.match(field["type"]):
-            if field["name"].casefold() not in asked:
-                raise SchemaError(
-                    "its values may have any SRID",
-                    where=f"{where}, column {field['name']}",
-                    remedy="say with columns= which CRS it has: values of others are then refused",
-                )
-            field["type"] = "binary"  # with the SRID beside it, which is checked
-    return GivenRows(frame, from_delta_schema(json.dumps(value)))
-
-
-def _arrow(rows: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        import geoarrow.pyarrow  # noqa: F401 - registers the types of shapes
-    except ImportError:
-        raise MissingDependencyError("shapes in Arrow need geoarrow-pyarrow", remedy="install it") from None
-    module = type(rows).__module__
-    if module.startswith("geopandas"):
-        rows = rows.to_arrow(index=False)
-    elif module.startswith("pandas"):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
-    if not hasattr(rows, "__arrow_c_stream__"):
-        raise GeolakeError(
-            f"a {type(rows).__name__} holds no rows to write",
-            remedy="give a DataFrame of Spark, pandas or geopandas, or an Arrow table",
-        )
-    # Through the C interface, so that shapes have their types whenever the table was made.
-    return pa.RecordBatchReader.from_stream(rows).read_all()
-
-
-def _given_arrow(table: Any, where: str) -> GivenRows:
-    """An Arrow table with the schema that Parquet would have for it."""
-    import io
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from geolake_nb.core.schema_parquet import from_parquet_schema
-    from geolake_nb.planning.writing.row_sources import GivenRows
-
-    file = io.BytesIO()
-    try:
-        pq.write_table(table.slice(0, 0).replace_schema_metadata(None), file, store_schema=False)
-        schema = from_parquet_schema(pq.read_metadata(file))
-    except pa.ArrowException as problem:
-        raise SchemaError(f"the rows cannot be written: {str(problem).splitlines()[0]}", where=where) from None
-    return GivenRows(table, schema)

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from geolake_nb.core.crs import CRS84, Crs
 from geolake_nb.core.nesting import readable_geometry_text
 from geolake_nb.core.statistics import ColumnStats, Problem
+from geolake_nb.core.type_text import geo_type
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
 from geolake_nb.errors import CrsError, SchemaError
 
@@ -44,11 +45,12 @@ class BadValueWarning(UserWarning):
 def bounds(
     column: Column,
     *,
-    type: GeometryType | GeographyType | None = None,
+    type: GeometryType | GeographyType | str | None = None,
     name: str = "column",
 ) -> ColumnStats:
     """The box, the type codes and the counts of a column; `name` stands in the warning about a bad value.
 
+    `type` may be a text, such as `geography(OGC:CRS84, karney)`; without one it is a geometry.
     Binary columns of any layout are read as WKB or EWKB, `geoarrow` types as what they are, text as the type's
     encoding says. A value that cannot be read takes the bound away and never stops the rest.
 
@@ -59,7 +61,7 @@ def bounds(
     >>> bounds(pa.array([], pa.binary())).box is None
     True
     """
-    stats = column_stats(column, type=type)
+    stats = column_stats(column, type=None if type is None else geo_type(type, where=name))
     if stats.first_bad is not None:
         message = f"{name} gets no bound: {stats.bad} of {stats.rows} values cannot be read, first {stats.first_bad}"
         warnings.warn(message, BadValueWarning, stacklevel=2)

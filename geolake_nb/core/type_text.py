@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from geolake_nb.core.crs import CRS84, MAX_TEXT, Crs, CrsForm
 from geolake_nb.core.message_text import printable
-from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError, SchemaError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "from_delta_text",
     "from_iceberg_text",
+    "geo_type",
     "is_geo_text",
     "is_quoted_text",
     "to_delta_text",
@@ -56,6 +57,27 @@ def from_delta_text(
     True
     """
     return _parse(text, properties, where, quotes=False)
+
+
+def geo_type(said: Any, *, where: str | None = None) -> GeometryType | GeographyType:
+    """The geo type that a user gives as a value or as a text.
+
+    >>> geo_type("geometry"), geo_type(GeographyType()) == geo_type("geography(OGC:CRS84, spherical)")
+    (GeometryType(crs=Crs('OGC:CRS84'), encoding=<GeometryEncoding.WKB: 'wkb'>), True)
+    >>> geo_type("EPSG:3857", where="geom")
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: geom: 'EPSG:3857' is no geometry or geography type; write geometry(OGC:CRS84) ...
+    """
+    if isinstance(said, GeometryType | GeographyType | RasterType):
+        # Havasu alone takes rasters; the others refuse them by name.
+        return cast("GeometryType | GeographyType", said)
+    if isinstance(said, str) and is_geo_text(said):
+        return from_delta_text(said, where=where)
+    raise SchemaError(
+        f"{printable(repr(said), 80)} is no geometry or geography type",
+        where=where,
+        remedy="write geometry(OGC:CRS84) or geography(OGC:CRS84), or give gl.geometry()",
+    )
 
 
 def to_delta_text(geo: GeometryType | GeographyType) -> str:

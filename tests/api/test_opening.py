@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import datetime as dt
 import os
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -146,3 +148,39 @@ def test_a_folder_without_permission_is_an_error_of_storage(tmp_path):
             storage.list()
     finally:
         os.seteuid(0)
+
+
+@pytest.mark.parametrize("make", [small_tables.make_delta, small_tables.make_havasu])
+@pytest.mark.parametrize("number", ["0", "x", 1.5, True])
+def test_a_version_is_a_whole_number(tmp_path, make, number):
+    path = make(tmp_path / "t")
+    table = gl.open(path)
+    asked = "version" if make is small_tables.make_delta else "snapshot_id"
+    for ask in (
+        lambda: gl.open(path, **{asked: number}),
+        lambda: table.at(number),
+        lambda: table.diff(number),
+        lambda: table.diff(table.version, number),
+        lambda: table.plan_undo(number),
+    ):
+        with pytest.raises(GeolakeError, match="is no whole number; give one that the history of the table lists"):
+            ask()
+    assert table.at(np.int64(table.version)).version == table.version
+
+
+@pytest.mark.parametrize("time", [3, dt.date(2026, 11, 1), "soon", b"2026-11-01"])
+def test_a_time_is_a_text_or_a_datetime(tmp_path, time):
+    with pytest.raises(GeolakeError, match="is no time; write 2026-11-01T12:00:00Z"):
+        gl.open(small_tables.make_delta(tmp_path / "t"), timestamp=time)
+
+
+@pytest.mark.parametrize("files", [[99], [-1], [0, 3]])
+def test_row_groups_of_files_that_are_not_there(table, files):
+    with pytest.raises(GeolakeError, match=f"there is no file {files[-1]}; files= takes rows of t.files, from 0 to 2"):
+        table.row_groups(files=files)
+    assert table.row_groups(files=np.array([0, 2])).num_rows == 2
+
+
+def test_row_groups_of_what_is_no_row_of_the_file_table(table):
+    with pytest.raises(GeolakeError, match=r"file 'part-0\.parquet' is no whole number; files= takes rows of t\.files"):
+        table.row_groups(files=["part-0.parquet"])

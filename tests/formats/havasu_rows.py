@@ -15,7 +15,7 @@ import pyarrow as pa
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.api.writing import _given_arrow
+from geolake_nb.api.given_rows import given_rows
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.formats.parquet.job_files import job_file_name
@@ -66,7 +66,7 @@ def planned_table(storage: Storage, *rows: pa.Table, **options: Any) -> Change:
     version = options.pop("version", 2)
     planned: dict[str, Any] = {"columns": {}, "partition_by": (), "packing": Packing(), **options}
     planned["properties"] = {"format-version": str(version), **planned.get("properties", {})}
-    return written(storage, plan_new(_given_arrow(rows[0], "rows"), storage, **planned), rows)
+    return written(storage, plan_new(given_rows(rows[0], {}, "rows"), storage, **planned), rows)
 
 
 def create(folder: Path, *rows: pa.Table, transaction: str | None = None, **options: Any) -> Applied:
@@ -84,7 +84,7 @@ def append(folder: Path | str, *rows: pa.Table, transaction: str | None = None, 
 def planned_append(storage: Storage, *rows: pa.Table, overwrite: bool = False) -> Change:
     """The change that adds rows, with its files; it is not committed."""
     planner = plan_overwrite if overwrite else plan_append
-    change = planner(open_iceberg(storage), _given_arrow(rows[0], "rows"), columns={}, packing=Packing())
+    change = planner(open_iceberg(storage), given_rows(rows[0], {}, "rows"), columns={}, packing=Packing())
     return written(storage, change, rows)
 
 

@@ -164,7 +164,9 @@ def with_indexed_geo(
         return held
     every = indexed_columns(schema, {_INDEXED_COUNT: "-1"}, tuple(partition_by))
     order = [path for path, _ in schema.walk_parts() if path in every]
-    held[_INDEXED_COUNT] = str(max(order.index(path) for path in wanted if path in every) + 1)
+    places = [order.index(path) for path in wanted if path in every]
+    if places:  # none where the only one is to be partitioned by, which is refused as such
+        held[_INDEXED_COUNT] = str(max(places) + 1)
     return held
 
 
