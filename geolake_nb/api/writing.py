@@ -42,7 +42,7 @@ def write(
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str | int] | None = None,
     storage_options: Mapping[str, str] | None = None,
     spark: SparkSession | None = None,
     single_writer: bool = False,
@@ -56,7 +56,8 @@ def write(
     `append` or, for Havasu, `overwrite`; a table that is there says itself what its columns are.
 
     `columns` says which columns are geometries or geographies, as types or as texts such as `geometry(EPSG:3857)`; they
-    may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named.
+    may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named. `properties` are
+    those of a new table: texts, numbers, True and False.
 
     >>> write([], "/tmp/t")
     Traceback (most recent call last):
@@ -90,7 +91,7 @@ def plan_write(
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str | int] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Plan:
     """What `write` would do, to be read before it is applied."""
@@ -102,6 +103,7 @@ def plan_write(
     if mode not in _PLANNERS:
         raise GeolakeError(f"mode {mode!r} is not known", remedy=f"use one of: {', '.join(_PLANNERS)}")
     types = said_types(columns)
+    held = _properties(properties)
     planned = _planner(form, _PLANNERS[mode])
     source = _target(os.fspath(path), storage_options, form, new=mode == "create")
     packing = Packing.of(
@@ -117,7 +119,7 @@ def plan_write(
             source.storage,
             columns=types,
             partition_by=_names(partition_by),
-            properties=properties or {},
+            properties=held,
             packing=packing,
         )
         return _new_plan(change, source)
@@ -125,7 +127,7 @@ def plan_write(
     if snapshot.format is not form:
         what = f"the table is of {snapshot.format.value.capitalize()}"
         raise RefusedError(what, where=snapshot.location, remedy=f"use format={snapshot.format.value!r}")
-    _require_as_is(snapshot, _names(partition_by), properties)
+    _require_as_is(snapshot, _names(partition_by), held)
     change = planned(snapshot, given, columns=types, packing=packing)
     return Plan(of_table(change, snapshot), source)
 
@@ -140,7 +142,7 @@ def plan_convert(
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
-    properties: Mapping[str, str] | None = None,
+    properties: Mapping[str, str | int] | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Plan:
     """A new table at `target` with the rows of a set of Parquet files."""
@@ -154,7 +156,7 @@ def plan_convert(
         source.storage,
         columns=types,
         partition_by=_names(partition_by),
-        properties=properties or {},
+        properties=_properties(properties),
         packing=Packing.of(
             cluster_by=cluster_by,
             target_file_size=target_file_size,
@@ -212,7 +214,23 @@ def _names(value: str | Sequence[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _require_as_is(snapshot: Snapshot, partition_by: Collection[str], properties: Mapping[str, str] | None) -> None:
+def _properties(given: Mapping[str, str | int] | None) -> dict[str, str]:
+    """The properties as tables hold them: texts, and nothing else.
+
+    >>> _properties({"delta.appendOnly": True, "n": 3, "a": "b"}), _properties(None)
+    ({'delta.appendOnly': 'true', 'n': '3', 'a': 'b'}, {})
+    """
+    held: dict[str, str] = {}
+    for name, value in (given or {}).items():
+        for part, told in ((name, "the name of a property"), (value, f"the property {name!r}")):
+            if not isinstance(part, str if part is name else str | int):
+                kind = "None" if part is None else f"a {type(part).__name__}"
+                raise GeolakeError(f"{told} is {kind}, and not a text", remedy="give a text, or leave it out")
+        held[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return held
+
+
+def _require_as_is(snapshot: Snapshot, partition_by: Collection[str], properties: Mapping[str, str]) -> None:
     if partition_by and tuple(partition_by) != snapshot.partition_columns:
         held = ", ".join(snapshot.partition_columns) or "nothing"
         what = f"the table is partitioned by {held}"

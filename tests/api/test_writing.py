@@ -65,3 +65,24 @@ def test_what_is_no_type_is_refused(tmp_path, said):
         plan_write(ROWS, tmp_path / "t", columns={"g": said})
     with pytest.raises(SchemaError, match="columns= is a list and says no types"):
         plan_write(ROWS, tmp_path / "t", columns=["g"])
+
+
+def test_properties_are_texts_and_what_is_plainly_meant_as_one(tmp_path):
+    given = {"delta.appendOnly": True, "x": False, "n": 3, "a": "b"}
+    plan = plan_write(ROWS, tmp_path / "t", properties=given)
+    assert metadata_of(plan)["configuration"] == {"delta.appendOnly": "true", "x": "false", "n": "3", "a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({"x": None}, "the property 'x' is None, and not a text; give a text, or leave it out"),
+        ({"x": 1.5}, "the property 'x' is a float, and not a text"),
+        ({"x": {"y": 1}}, "the property 'x' is a dict, and not a text"),
+        ({1: "x"}, "the name of a property is a int, and not a text"),
+    ],
+)
+@pytest.mark.parametrize("form", ["delta", "iceberg"])
+def test_other_properties_are_refused(tmp_path, form, properties, said):
+    with pytest.raises(GeolakeError, match=said):
+        plan_write(ROWS, tmp_path / "t", format=form, properties=properties)
