@@ -34,11 +34,14 @@ def given_rows(rows: Any, columns: Mapping[str, Any], where: str) -> GivenRows:
 
 
 def arrow_table(rows: Any, *, where: str | None = None) -> pa.Table:
-    """The rows as Arrow.
+    """The rows as Arrow; an index with a name becomes the first column, as in `reset_index`.
 
     >>> import pandas as pd
-    >>> arrow_table(pd.DataFrame({"a": [1]})).column_names
-    ['a']
+    >>> arrow_table(pd.DataFrame({"a": [1]}, index=pd.Index(["x"], name="k"))).column_names
+    ['k', 'a']
+    >>> arrow_table(pd.DataFrame({"a": [1]}, index=["x"]))
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: the index of the rows has no name; keep it with rows.rename_axis('name'), or ...
     """
     import pyarrow as pa
 
@@ -68,6 +71,7 @@ def _of_pandas(rows: Any, where: str | None) -> Any:
             f"a {type(rows).__name__} is one column and no rows",
             remedy="make a frame of it with to_frame('geometry')",
         )
+    rows = _with_index(rows, where)
     _require_one_of_each(map(str, rows.columns), where)
     try:
         if type(rows).__module__.startswith("geopandas"):
@@ -75,6 +79,24 @@ def _of_pandas(rows: Any, where: str | None) -> Any:
         return pa.Table.from_pandas(rows, preserve_index=False)
     except pa.ArrowException as problem:
         raise _not_arrow(rows, problem, where) from None
+
+
+def _with_index(rows: Any, where: str | None) -> Any:
+    """The frame with its index as columns; one without a name is left out where it only counts the rows."""
+    import pandas as pd
+
+    names = list(rows.index.names)
+    if names == [None] and isinstance(rows.index, pd.RangeIndex):
+        return rows
+    if None in names:
+        what = "the index of the rows has no name" if len(names) == 1 else "a level of the rows' index has no name"
+        raise SchemaError(
+            what,
+            where=where,
+            remedy="keep it with rows.rename_axis('name'), or leave it out with rows.reset_index(drop=True)",
+        )
+    _require_one_of_each([*map(str, names), *map(str, rows.columns)], where)
+    return rows.reset_index()
 
 
 def _require_one_of_each(names: Iterable[str], where: str | None) -> None:

@@ -27,6 +27,45 @@ def schema_of(rows, columns=None):
     return str(given_rows(rows, columns or {}, "/t").schema)
 
 
+@pytest.mark.parametrize("made", [frame, geo_frame])
+def test_an_index_with_a_name_is_the_first_column(made):
+    table = arrow_table(made(index=pd.Index(["x", "y"], name="key")))
+    assert table.column_names[:2] == ["key", "a"]
+    assert table["key"].to_pylist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("made", [frame, geo_frame])
+def test_the_levels_of_an_index_are_columns_by_their_names(made):
+    index = pd.MultiIndex.from_tuples([("x", 1), ("y", 2)], names=["key", "day"])
+    table = arrow_table(made(index=index))
+    assert table.column_names[:3] == ["key", "day", "a"]
+    assert table["day"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize("made", [frame, geo_frame])
+@pytest.mark.parametrize("index", [pd.RangeIndex(2), pd.RangeIndex(5, 7)])
+def test_an_index_that_only_counts_is_left_out(made, index):
+    assert arrow_table(made(index=index)).column_names[0] == "a"
+
+
+def test_a_counting_index_with_a_name_is_kept():
+    assert arrow_table(frame(index=pd.RangeIndex(2, name="row"))).column_names == ["row", "a"]
+
+
+@pytest.mark.parametrize("made", [frame, geo_frame])
+@pytest.mark.parametrize(
+    "index", [["x", "y"], pd.Index([7, 3]), pd.MultiIndex.from_tuples([("x", 1), ("y", 2)], names=["key", None])]
+)
+def test_an_index_without_a_name_is_not_dropped_in_silence(made, index):
+    with pytest.raises(SchemaError, match=r"has no name; keep it with rows\.rename_axis"):
+        arrow_table(made(index=index))
+
+
+def test_an_index_that_has_the_name_of_a_column_is_refused():
+    with pytest.raises(SchemaError, match="two columns of the rows are named 'a'; rename one"):
+        arrow_table(frame(index=pd.Index([3, 4], name="a")))
+
+
 TWICE = {
     "pandas": lambda: pd.DataFrame([[1, 2]], columns=["a", "a"]),
     "geopandas": lambda: gpd.GeoDataFrame([[1, 2, POINTS[0]]], columns=["a", "a", "g"]).set_geometry("g"),
