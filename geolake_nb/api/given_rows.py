@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.crs import UNKNOWN_CRS
+from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.errors import GeolakeError, MissingDependencyError, SchemaError
 
 if TYPE_CHECKING:
@@ -14,6 +17,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from geolake_nb.core.schema import Schema
+    from geolake_nb.core.types import DataType
     from geolake_nb.planning.writing.row_sources import GivenRows
 
 __all__ = ["arrow_table", "given_rows"]
@@ -29,8 +34,10 @@ def given_rows(rows: Any, columns: Mapping[str, Any], where: str) -> GivenRows:
     id: int64
     """
     if type(rows).__module__.startswith("pyspark.sql"):
-        return _given_frame(rows, columns, where)
-    return _given_arrow(arrow_table(rows, where=where), where)
+        given = _given_frame(rows, columns, where)
+    else:
+        given = _given_arrow(arrow_table(rows, where=where), where)
+    return replace(given, schema=_with_said_crs(given.schema, columns))
 
 
 def arrow_table(rows: Any, *, where: str | None = None) -> pa.Table:
@@ -166,4 +173,50 @@ def _given_arrow(table: pa.Table, where: str) -> GivenRows:
         schema = from_parquet_schema(pq.read_metadata(file))
     except pa.ArrowException as problem:
         raise SchemaError(f"the rows cannot be written: {str(problem).splitlines()[0]}", where=where) from None
-    return GivenRows(table, schema)
+    return GivenRows(table, _with_open_crs(schema, table.schema))
+
+
+def _with_open_crs(schema: Schema, arrow: pa.Schema) -> Schema:
+    """The schema with an unknown CRS where the shapes in Arrow have none.
+
+    Parquet's geo types mean OGC:CRS84 then; those of GeoArrow, which geopandas speaks, mean that nobody knows.
+    """
+    from geolake_nb.planning.writing.column_types import with_types
+
+    return with_types(
+        schema,
+        {
+            path: replace(one.type, crs=UNKNOWN_CRS)
+            for path, one in schema.walk_parts()
+            if isinstance(one.type, GeometryType | GeographyType) and _lacks_crs(arrow, path)
+        },
+    )
+
+
+def _lacks_crs(arrow: pa.Schema, path: tuple[str, ...]) -> bool:
+    """Whether the GeoArrow type at a path of our schema says nothing of a CRS."""
+    import pyarrow as pa
+
+    held = arrow.field(path[0]).type
+    for name in path[1:]:
+        if pa.types.is_map(held):
+            held = held.key_type if name == "key" else held.item_type
+        else:
+            held = held.field(name).type if pa.types.is_struct(held) else held.value_type
+    return getattr(held, "crs", None) is None
+
+
+def _with_said_crs(schema: Schema, columns: Mapping[str, Any]) -> Schema:
+    """The schema with what is said of geo columns whose CRS nobody knows else."""
+    from geolake_nb.core.schema import join_path, split_path
+    from geolake_nb.planning.writing.column_types import with_types
+
+    said = {join_path(split_path(name)).casefold(): type_ for name, type_ in columns.items()}
+    types: dict[tuple[str, ...], DataType] = {}
+    for path, one in schema.walk_parts():
+        told, held = said.get(join_path(path).casefold()), one.type
+        if not isinstance(told, GeometryType | GeographyType) or not isinstance(held, GeometryType | GeographyType):
+            continue
+        if held.crs.is_unknown:
+            types[path] = replace(told, encoding=held.encoding)
+    return with_types(schema, types)

@@ -57,7 +57,8 @@ def write(
     `append` or, for Havasu, `overwrite`; a table that is there says itself what its columns are.
 
     `columns` says which columns are geometries or geographies, as types or as texts such as `geometry(EPSG:3857)`; they
-    may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named. `properties` are
+    may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named. A column of GeoArrow, so of
+    geopandas too, that has no CRS gets the unknown one, `SRID:0`, unless `columns` says which it has. `properties` are
     those of a new table: texts, numbers, True and False.
 
     >>> write([], "/tmp/t")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import geoarrow.pyarrow as ga
 import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import shapely
 
+import geolake_nb as gl
 from geolake_nb.api.given_rows import arrow_table, given_rows
+from geolake_nb.api.writing import plan_write
 from geolake_nb.errors import GeolakeError, SchemaError
+from tests import small_tables
 
 POINTS = [shapely.Point(1, 2), shapely.Point(3, 4)]
 
@@ -103,6 +108,51 @@ def test_one_column_is_no_frame():
         arrow_table(geo_frame().geometry)
     with pytest.raises(GeolakeError, match="a Series is one column and no rows"):
         arrow_table(frame()["a"])
+
+
+def test_shapes_without_a_crs_have_an_unknown_one():
+    assert "geometry: geometry(SRID:0)" in schema_of(geo_frame())
+    assert "geometry: geometry(WGS 84 / Pseudo-Mercator)" in schema_of(geo_frame(crs="EPSG:3857"))
+    assert "geometry: geometry(EPSG:2056)" in schema_of(geo_frame(), {"geometry": gl.geometry("EPSG:2056")})
+
+
+def test_a_frame_and_its_geoparquet_file_say_the_same_of_the_crs(tmp_path):
+    geo_frame().to_parquet(tmp_path / "g.parquet")
+    read = gl.open(tmp_path / "g.parquet").schema.find("geometry").type
+    assert read.crs.is_unknown
+    assert given_rows(geo_frame(), {}, "/t").schema.find("geometry").type.crs == read.crs
+
+
+def test_plain_arrow_follows_geoarrow_in_any_nesting():
+    shapes = ga.wkb().wrap_array(pa.array([shapely.to_wkb(POINTS[0])]))
+    edges = ga.wkb().with_edge_type(ga.EdgeType.SPHERICAL).wrap_array(shapes.storage)
+    known = ga.wkb().with_crs(ga.OGC_CRS84).wrap_array(shapes.storage)
+    table = pa.table({"g": shapes, "e": edges, "s": pa.StructArray.from_arrays([shapes, known], ["g", "k"])})
+    schema = given_rows(table, {}, "/t").schema
+    assert schema.find("g").type.crs.is_unknown
+    assert schema.find("e").type.crs.is_unknown
+    assert schema.find("s.g").type.crs.is_unknown
+    assert schema.find("s.k").type.crs == gl.geometry().crs
+
+
+def test_parquet_without_a_crs_still_means_longitude_and_latitude(tmp_path):
+    file = small_tables.make_parquet(tmp_path / "p") / "part-0.parquet"
+    shapes = pa.array([shapely.to_wkb(POINTS[0])])
+    pq.write_table(pa.table({"geom": ga.wkb().wrap_array(shapes)}), file)
+    assert gl.open(file).schema.find("geom").type == gl.geometry()
+    assert given_rows(pq.read_table(file), {}, "/t").schema.find("geom").type.crs == gl.geometry().crs
+
+
+def test_shapes_without_a_crs_are_not_added_to_a_table_with_one(tmp_path):
+    folder = str(small_tables.make_delta(tmp_path / "t"))
+    rows = geo_frame().rename(columns={"a": "id"}).rename_geometry("geom")
+    with pytest.raises(SchemaError, match=r"the rows have geometry\(SRID:0\), .* say it with columns="):
+        plan_write(rows, folder, mode="append")
+    plan = plan_write(rows, folder, mode="append", columns={"geom": "geometry(OGC:CRS84)"})
+    assert not plan.is_empty
+    assert not plan_write(rows.set_crs("OGC:CRS84"), folder, mode="append").is_empty
+    with pytest.raises(SchemaError, match="Pseudo-Mercator"):
+        plan_write(rows.set_crs("EPSG:3857"), folder, mode="append")
 
 
 def test_an_empty_frame_has_its_columns():

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["match_rows", "require_same"]
 
 _NOTHING = PrimitiveType("unknown")
+_UNKNOWN = "set the CRS of the rows, or say it with columns="
 
 
 def match_rows(given: Schema, table: Schema, *, where: str) -> dict[str, GeoInput]:
@@ -120,7 +121,7 @@ def _match_geo(
     if isinstance(given, (GeometryType, GeographyType)):
         if not _same_geo(given, table):
             what = f"the rows have {type_name(given)}, and the table has {type_name(table)}"
-            raise SchemaError(what, where=there)
+            raise SchemaError(what, where=there, remedy=_UNKNOWN if given.crs.is_unknown else None)
         inputs[join_path(path)] = GeoInput(table, given.encoding)
         return
     inputs[join_path(path)] = GeoInput(table, geo_encoding(table, given, where=there))
