@@ -115,6 +115,7 @@ class Plan(Shown):
             rebased_over=done.rebased_over,
             metrics=done.metrics,
             seconds=time.perf_counter() - started,
+            was_there=done.was_there,
             _source=self._source,
         )
 
@@ -125,6 +126,8 @@ class Report(Shown):
 
     >>> print(Report("repair", "/t", None, "", (), {}, 0.0))
     repair /t: nothing to do
+    >>> print(Report("repair", "/t", 3, "", (), {}, 0.0, was_there=True))
+    repair /t: version 3 has the change already, nothing was done
     """
 
     verb: str
@@ -136,15 +139,20 @@ class Report(Shown):
     """The versions of others that came in between."""
     metrics: Mapping[str, int] = field(hash=False)
     seconds: float
+    was_there: bool = False
+    """Whether the version had the change already when the plan was applied, so that nothing was done."""
     _source: Source | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
+        head = f"{self.verb} {printable(self.location)}"
         if self.version is None:
-            return f"{self.verb} {printable(self.location)}: nothing to do"
+            return f"{head}: nothing to do"
+        if self.was_there:
+            return f"{head}: version {self.version} has the change already, nothing was done"
         facts = [_counted(name, value) for name, value in self.metrics.items() if value]
         over = f", over {len(self.rebased_over)} commits of others" if self.rebased_over else ""
         told = "".join(f"\n  {fact}" for fact in facts)
-        return f"{self.verb} {printable(self.location)}: version {self.version}{over}, {self.seconds:.1f} s{told}"
+        return f"{head}: version {self.version}{over}, {self.seconds:.1f} s{told}"
 
     def to_dict(self) -> dict[str, Any]:
         """`verb, location, version, transaction, rebased_over, metrics, seconds`."""

@@ -60,6 +60,8 @@ class Applied:
     version: int | None
     rebased_over: tuple[int, ...] = ()
     metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
+    was_there: bool = False
+    """Whether the table had the change already, so that nothing was done."""
 
 
 class Committing(Protocol):
@@ -86,7 +88,7 @@ def apply_change(change: Change, place: Place, *, on_progress: Progress | None =
     committing.require_store(place)  # first: the files of a job that is refused afterwards would be left over
     landed = committing.find_landed(change, place)
     if landed is not None:
-        return Applied(landed, metrics=change.metrics)
+        return Applied(landed, was_there=True)  # what the plan counted was done by whoever applied it before
     if place.catalog is not None and not place.catalog.is_placed:
         from geolake_nb.spark.iceberg_commit import stage_table
 

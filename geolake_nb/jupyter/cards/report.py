@@ -29,4 +29,5 @@ def show(report: Report) -> Markup:
         *metrics,
     ]
     later = "A table that was opened before still shows its own version: open it again to see this one."
-    return card("Report", head, tag("p", "Done.", class_="good"), facts(about), tag("p", later, class_="faint"))
+    done = "The table has this change already: nothing was done." if report.was_there else "Done."
+    return card("Report", head, tag("p", done, class_="good"), facts(about), tag("p", later, class_="faint"))
