@@ -113,7 +113,9 @@ def _predicate(node: Node) -> Predicate:
         return IsNull(_column(node.this))
     if isinstance(node, exp.In) and node.expressions:
         column, collation = _collated(node.this)
-        return In(_column(column), tuple(_literal(value) for value in node.expressions), collation)
+        # A null equals nothing: IN keeps what it keeps without it. NOT IN is then never true, and may keep more here.
+        known = [value for value in node.expressions if not isinstance(value.unnest(), exp.Null)]
+        return In(_column(column), tuple(_literal(value) for value in known or node.expressions), collation)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):
         return And(
             (
