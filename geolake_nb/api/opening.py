@@ -199,7 +199,8 @@ def _at(place: str, options: dict[str, str]) -> Source:
     if _METADATA_FILE.search(place):
         root, metadata = split_metadata_path(place)
         return Source(TableFormat.ICEBERG, Storage.at(root, options=options), place, options, metadata)
-    if _GLOB.search(place):
+    # A name may hold such a mark itself.
+    if _GLOB.search(place) and not os.path.exists(place):
         return Source(TableFormat.PARQUET, Storage.at("."), place, options)
     return named_source(place, options) or _look_into(place, options)
 
@@ -265,7 +266,9 @@ def _look_into(place: str, options: dict[str, str]) -> Source:
 
 
 def _is_parquet_file(place: str, options: dict[str, str]) -> bool:
+    """Whether it is a file that is Parquet, or says so by its name: reading it tells what is wrong with it."""
     from geolake_nb.formats.parquet.files import is_parquet_place
+    from geolake_nb.formats.parquet.hive_paths import is_parquet_name
 
     storage, name = Storage.with_file(place, options=options)
-    return storage.exists(name) and is_parquet_place(storage, name)
+    return storage.exists(name) and (is_parquet_name(name) or is_parquet_place(storage, name))

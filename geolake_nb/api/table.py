@@ -95,6 +95,12 @@ class Table(TablePlans, TableViews, Shown):
         """The same table at another Delta version or Iceberg snapshot."""
         if self.snapshot.format is TableFormat.DELTA:
             return Table(self._source.snapshot(version=version), self._source)
+        if self.snapshot.format is TableFormat.PARQUET:
+            raise GeolakeError(
+                "Parquet files have no versions to open or to compare",
+                where=self.location,
+                remedy="geolake history lists what was changed in them, and geolake undo takes it back",
+            )
         return Table(self._source.snapshot(snapshot_id=version), self._source)
 
     def newest(self) -> Table:
@@ -190,7 +196,11 @@ class Table(TablePlans, TableViews, Shown):
         from geolake_nb.planning.health.check import check
 
         if deep is not False and deep < 1:
-            raise GeolakeError(f"deep is {deep}", remedy="give True for all files, or how many to read")
+            raise GeolakeError(
+                f"a deep check of {deep} files reads nothing",
+                where=self.location,
+                remedy="give how many files to read, from 1 on; --deep alone, in Python deep=True, reads all",
+            )
         evidence: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
             evidence["row_groups"], evidence["footers"] = data_files.footer_tables(

@@ -184,3 +184,37 @@ def test_row_groups_of_files_that_are_not_there(table, files):
 def test_row_groups_of_what_is_no_row_of_the_file_table(table):
     with pytest.raises(GeolakeError, match=r"file 'part-0\.parquet' is no whole number; files= takes rows of t\.files"):
         table.row_groups(files=["part-0.parquet"])
+
+
+def test_a_parquet_file_that_is_cut_off_is_told_as_in_a_folder(tmp_path):
+    file = small_tables.make_parquet(tmp_path / "t") / "part-0.parquet"
+    whole = file.read_bytes()
+    for data, said in ((whole[:-30], "not Parquet, or it is cut off"), (b"", "the file is empty, not Parquet")):
+        file.write_bytes(data)
+        with pytest.raises(CorruptTableError, match=rf"part-0\.parquet: .*{said}"):
+            gl.open(file)
+    other = tmp_path / "notes.txt"
+    other.write_text("no table")
+    with pytest.raises(NotATableError, match="no table here"):
+        gl.open(other)
+
+
+def test_what_is_there_is_opened_before_its_name_is_a_pattern(tmp_path):
+    assert gl.open(small_tables.make_delta(tmp_path / "a[1]*")).version == 1
+    file = small_tables.make_parquet(tmp_path / "p") / "part-0.parquet"
+    starred = file.rename(file.with_name("part*.parquet"))
+    assert len(gl.open(starred).files) == 1
+    assert len(gl.open(tmp_path / "p" / "par*.parquet").files) == 3
+
+
+def test_parquet_files_have_no_versions_to_compare(tmp_path):
+    table = gl.open(small_tables.make_parquet(tmp_path / "t"))
+    for ask in (lambda: table.at(0), lambda: table.diff(0, 1)):
+        with pytest.raises(GeolakeError, match="Parquet files have no versions to open or to compare; geolake history"):
+            ask()
+
+
+def test_nulls_in_a_list_of_values_keep_what_the_others_keep(table):
+    one = table.explain("id IN (1, NULL)")
+    assert one.read == table.explain("id = 1").read
+    assert table.explain("id NOT IN (0, NULL)").read == table.explain("id <> 0").read

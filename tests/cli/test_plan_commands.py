@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shlex
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import shapely
 
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan
@@ -102,6 +106,17 @@ def test_errors_are_one_sentence_and_exit_with_three(bare, words, said, capsys):
     assert err.startswith("geolake: ")
     assert err.count("\n") == 1
     assert said in err
+
+
+def test_a_column_of_no_type_is_mended_by_what_its_error_says(tmp_path, capsys):
+    folder = tmp_path / "t"
+    folder.mkdir()
+    pq.write_table(pa.table({"g": [shapely.to_wkb(shapely.Point(1, 2))]}), folder / "a.parquet")
+    code, _, err = run(capsys, "repair", str(folder), "--column", "g")
+    assert code == 3
+    shell, _, python = err.strip().partition("say it with ")[2].partition(", in Python columns=")
+    assert run(capsys, "repair", str(folder), *shlex.split(shell))[0] == 0
+    assert not gl.open(folder).plan_repair(columns=ast.literal_eval(python)).is_empty
 
 
 def test_every_command_that_a_finding_names_can_be_typed():

@@ -227,7 +227,7 @@ COMPLAINTS = [
     ("%geolake convert t new", "convert works on parquet tables, and this one is delta"),
     ("%geolake rewrite t --curve spiral", "argument --curve: invalid choice: 'spiral'"),
     ("%geolake undo t", "no version that is left in the log is a change"),
-    ("%geolake check t --deep 0", "deep is 0; give True for all files, or how many to read"),
+    ("%geolake check t --deep 0", "a deep check of 0 files reads nothing; give how many files to read, from 1 on"),
     ("%geolake files t --json", "leave out what is for a shell, a cell holds the value itself"),
     ("%geolake report t", "the following arguments are required: -o/--output"),
     ("%geolake report t -o ''", "'': cannot be written: Is a directory"),

@@ -192,8 +192,8 @@ def evidence_columns(evidence: Sequence[GeoEvidence]) -> GeoStatsColumns:
 
 def _find_files(location: str, options: Mapping[str, str] | None) -> tuple[Storage, list[Entry], str]:
     storage, name = Storage.with_file(location, options=options)
-    # A name may hold brackets itself.
-    if name and "*" not in name and storage.exists(name):
+    # A name may hold brackets and stars itself; a store is not asked for one with a star, which is hardly ever there.
+    if name and (storage.is_local or "*" not in name) and storage.exists(name):
         modified = next((entry.modified for entry in _listed(storage) if entry.path == name), None)
         return storage, [Entry(name, storage.size(name), modified)], f"{storage.location}/{name}"
     pattern = without_query(location)

@@ -20,7 +20,7 @@ from geolake_nb.planning.parquet.footer_mending import ColumnMend, FileMend, foo
 from geolake_nb.planning.parquet.sets import pending_change
 from geolake_nb.planning.scan.explanation_text import bytes_text
 from geolake_nb.planning.writing.column_types import known_geo_type
-from geolake_nb.planning.writing.geo_columns import geo_encoding
+from geolake_nb.planning.writing.geo_columns import geo_encoding, said_column
 from geolake_nb.planning.writing.place import require_no_owner
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class _Looked:
             ]
             said.append(f"{path}: {', '.join(parts)} missing or wrong.")
         for path, count in self.untold.items():
-            said.append(f"{path}: {count:,} files do not say what it is; say it with columns=.")
+            said.append(f"{path}: {count:,} files do not say what it is; say it with {said_column(path)}.")
         said += [f"{path} {why}." for path, why in self.others.items()]
         return tuple(said) or ("No footer lacks anything or is known to be wrong.",)
 
@@ -177,7 +177,7 @@ def _refuse_unknown(snapshot: Snapshot) -> None:
             raise RefusedError(
                 f"the GeoParquet metadata is not usable: {view.geo_problem}",
                 where=f"{snapshot.location}, {snapshot.files.table['path'][place].as_py()}",
-                remedy="say with columns= what the column is",
+                remedy=f"say what the column is with {said_column('NAME')}",
             )
 
 
@@ -206,7 +206,7 @@ def _chosen(
             raise SchemaError(
                 f"the column is of type {type_name(held)} and nothing says what it holds",
                 where=where,
-                remedy="say it with columns={...}",
+                remedy=f"say it with {said_column(spelled)}",
             )
         if type_ is not None and spelled not in geo and geo_encoding(type_, held, where=where) is GeometryEncoding.WKT:
             raise RefusedError("the column holds text, and Parquet's geo types hold WKB", where=where,

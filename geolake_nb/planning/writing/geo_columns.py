@@ -26,7 +26,15 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
 
-__all__ = ["GeoColumns", "geo_encoding", "geo_sentences", "lenient", "take_geo_columns", "through_structs"]
+__all__ = [
+    "GeoColumns",
+    "geo_encoding",
+    "geo_sentences",
+    "lenient",
+    "said_column",
+    "take_geo_columns",
+    "through_structs",
+]
 
 _READ_AS = {
     GeometryEncoding.GEOARROW: "coordinates",
@@ -104,6 +112,15 @@ def geo_encoding(asked: GeoType, held: DataType, *, where: str) -> GeometryEncod
         where=where,
         remedy="use one of: binary (WKB, EWKB), string (WKT)",
     )
+
+
+def said_column(name: str) -> str:
+    """How a user says the type of a column, in a shell and in Python.
+
+    >>> said_column("geom")
+    "--column 'geom=geometry(OGC:CRS84)', in Python columns={'geom': 'geometry(OGC:CRS84)'}"
+    """
+    return f"--column '{name}=geometry(OGC:CRS84)', in Python columns={{{name!r}: 'geometry(OGC:CRS84)'}}"
 
 
 def lenient(inputs: Mapping[str, GeoInput]) -> dict[str, GeoInput]:

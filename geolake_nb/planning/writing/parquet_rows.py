@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.errors import RefusedError, SchemaError
+from geolake_nb.planning.writing.geo_columns import said_column
 from geolake_nb.planning.writing.row_sources import ParquetFileRows, ParquetRows
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def require_one_type(snapshot: Snapshot, columns: Mapping[str, GeoType]) -> None
         where = f"{snapshot.location}, {problem.path}"
         if problem.column is not None:
             where += f", column {problem.column}"
-        remedy = "say with columns= what the column is" if _is_geo_problem(snapshot, problem) else "cast it"
+        said = f"say what it is with {said_column(problem.column or 'NAME')}"
+        remedy = said if _is_geo_problem(snapshot, problem) else "cast it"
         raise SchemaError(problem.what, where=where, remedy=remedy)
 
 

@@ -423,6 +423,13 @@ def test_a_name_with_brackets_is_a_file_before_it_is_a_pattern(tmp_path):
     assert len(open_parquet(tmp_path / "a[1].parquet").files) == 1
 
 
+def test_a_name_with_a_star_is_a_file_before_it_is_a_pattern(tmp_path):
+    point_file(tmp_path / "b*c.parquet", 1, 1)
+    point_file(tmp_path / "bxc.parquet", 2, 2)
+    assert values(open_parquet(tmp_path / "b*c.parquet"), "path") == ["b*c.parquet"]
+    assert values(open_parquet(tmp_path / "b*.parquet"), "path") == ["b*c.parquet", "bxc.parquet"]
+
+
 def test_folders_that_only_some_files_are_in_make_no_column(tmp_path):
     point_file(tmp_path / "k=1" / "a.parquet", 1, 1)
     point_file(tmp_path / "b.parquet", 1, 1, k=pa.array([7], pa.int64()))
