@@ -93,7 +93,8 @@ def _with_index(rows: Any, where: str | None) -> Any:
     import pandas as pd
 
     names = list(rows.index.names)
-    if names == [None] and isinstance(rows.index, pd.RangeIndex):
+    # A filter leaves holes in the numbers of rows, and numbers they are all the same.
+    if names == [None] and pd.api.types.is_integer_dtype(rows.index.dtype):
         return rows
     if None in names:
         what = "the index of the rows has no name" if len(names) == 1 else "a level of the rows' index has no name"

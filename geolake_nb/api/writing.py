@@ -52,7 +52,7 @@ def write(
 
     `rows` is a DataFrame of Spark, or anything that speaks Arrow: a pyarrow table, a pandas or geopandas frame. The
     index of a frame becomes the first columns, by its names. One without a name is left out where it only counts the
-    rows (a RangeIndex), and refused otherwise. `path` is a place, or for Iceberg `catalog.namespace.table`: a new
+    rows (integers), and refused otherwise. `path` is a place, or for Iceberg `catalog.namespace.table`: a new
     table lies where its catalog says. `format` is one of `delta, havasu, iceberg, parquet`. `mode` is `create`,
     `append` or, for Havasu, `overwrite`; a table that is there says itself what its columns are.
 
