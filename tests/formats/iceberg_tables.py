@@ -46,6 +46,8 @@ class FileEntry:
     equality_ids: Sequence[int] | None = None
     snapshot_id: int | None = None
     sequence_number: int | None = None
+    spec_id: int = 0
+    """All entries of a manifest have that of its first one."""
     table: pa.Table | None = None
     """What is written as the Parquet file, if it is to be there."""
 
@@ -352,7 +354,7 @@ def _write_manifest(
         "schema": json.dumps(schema),
         "schema-id": "0",
         "partition-spec": json.dumps([one.json() for one in partition]),
-        "partition-spec-id": "0",
+        "partition-spec-id": str(entries[0].spec_id if entries else 0),
         "format-version": str(version),
         "content": "deletes" if entries and entries[0].content != DATA else "data",
     }
@@ -375,7 +377,7 @@ def _listed(
     return {
         "manifest_path": stored,
         "manifest_length": path.stat().st_size,
-        "partition_spec_id": 0,
+        "partition_spec_id": entries[0].spec_id if entries else 0,
         "content": int(deletes),
         "sequence_number": number,
         "min_sequence_number": number,

@@ -139,8 +139,8 @@ class _Deletes:
         self._equality: dict[tuple[str, ...], list[tuple[int, DeleteFile]]] = {}
         self._everywhere: list[tuple[int, DeleteFile]] = []
         table = details.delete_files
-        # Iceberg, Scan Planning: equality deletes of a spec without fields count in every partition.
-        unpartitioned = {spec.spec_id for spec in details.specs.values() if not spec.fields}
+        # Iceberg, Scan Planning: equality deletes of an unpartitioned spec count in every partition.
+        unpartitioned = {spec.spec_id for spec in details.specs.values() if spec.is_unpartitioned}
         rows = table.to_pylist()
         self._fields = _all_fields(snapshot) if any(row["equality_ids"] for row in rows) else {}
         for row in rows:

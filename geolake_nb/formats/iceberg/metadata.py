@@ -78,6 +78,17 @@ class PartitionSpec:
     spec_id: int
     fields: tuple[PartitionField, ...] = ()
 
+    @property
+    def is_unpartitioned(self) -> bool:
+        """Whether all files are in one partition: without fields, or where every one of them is dropped.
+
+        >>> dropped = PartitionField("a", 1, "void", 1000)
+        >>> PartitionSpec(0).is_unpartitioned, PartitionSpec(1, (dropped,)).is_unpartitioned
+        (True, True)
+        """
+        # Iceberg, Partition Evolution: in version 1, a field that is dropped becomes `void`.
+        return all(one.transform == "void" for one in self.fields)
+
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:

@@ -147,6 +147,21 @@ def test_equality_deletes_count_in_their_partition_alone(tmp_path):
     assert [one["name"] for one in rows_of(tmp_path)] == ["b"]
 
 
+def test_equality_deletes_of_a_spec_whose_fields_are_all_void_count_everywhere(tmp_path):
+    # Iceberg, Scan Planning; in version 1 a partition field that is dropped becomes void, and the spec unpartitioned.
+    spec = PartitionFieldSpec("name", 2, "identity", ["null", "string"])
+    void = PartitionFieldSpec("name", 2, "void", ["null", "string"])
+    by_id = pa.table([[1]], schema=pa.schema([field("id", pa.int64(), 1)]))
+    deletes = FileEntry(
+        "d", content=EQUALITY_DELETES, equality_ids=[1], table=by_id, partition={"name": None}, spec_id=1
+    )
+    files = [FileEntry(one, rows=2, table=table([1, 2], [one] * 2), partition={"name": one}) for one in ("a", "b")]
+    specs = [{"spec-id": number, "fields": [one.json()]} for number, one in enumerate((spec, void))]
+    extra = {"partition-specs": specs, "default-spec-id": 1}
+    make_iceberg_table(tmp_path, COLUMNS, files, [deletes], partition=[spec], extra_metadata=extra)
+    assert ids_of(tmp_path) == [2, 2]
+
+
 def test_equality_deletes_of_a_column_that_a_file_lacks_go_by_its_default(tmp_path):
     # Iceberg, Equality Delete Files: the value is read by the rules of projection where an older file lacks it.
     columns = [*COLUMNS, column(3, "n", "int", **{"initial-default": 7})]
