@@ -15,6 +15,7 @@ from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
 from geolake_nb.formats.iceberg.name_mapping import name_mapping
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_stream import RowStream
+from geolake_nb.spark.task_accumulator import keyed_accumulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.row_sources import IcebergRows
 
-__all__ = ["iceberg_stream"]
+__all__ = ["LiveRows", "iceberg_stream"]
 
 _PART_BYTES = 1 << 27
 _OPENING_BYTES = 1 << 20
@@ -44,8 +45,26 @@ class _Part:
     partition: int
 
 
-def iceberg_stream(spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema) -> RowStream:
-    """The rows with the columns of the schema, which go by their field ids.
+class LiveRows:
+    """How many rows the tasks found that no delete file takes away: delete files may name a row twice."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._told = keyed_accumulator(spark)
+
+    def tell(self, part: int, rows: int) -> None:
+        """Called in a task, when it has read all rows of a part."""
+        if self._told is not None:
+            self._told.add({part: rows})
+
+    def total(self) -> int | None:
+        """All of them, when the job is done; `None` where the driver is not told."""
+        return None if self._told is None else sum(self._told.value.values())
+
+
+def iceberg_stream(
+    spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema, live: LiveRows
+) -> RowStream:
+    """The rows with the columns of the schema, which go by their field ids; `live` is told how many there are.
 
     Shapes are as they are stored, bytes or text by the encoding of their type; rasters are Havasu's group.
     """
@@ -58,8 +77,12 @@ def iceberg_stream(spark: SparkSession, storage: Storage, rows: IcebergRows, sch
         reader = RowReader(storage, schema, names)
         for batch in batches:
             for number in batch.column(0).to_pylist():
+                count = 0
                 for one in tasks[number]:
-                    yield from reader.read(one.file, part=one.part, parts=one.parts, partition=one.partition)
+                    for some in reader.read(one.file, part=one.part, parts=one.parts, partition=one.partition):
+                        count += len(some)
+                        yield some
+                live.tell(number, count)
 
     columns = SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
     return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, columns)

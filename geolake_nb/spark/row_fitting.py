@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from geolake_nb.errors import JobError
 from geolake_nb.formats.iceberg.live_rows import carried_schema
 from geolake_nb.formats.parquet.file_columns import FileColumns
 from geolake_nb.spark.geo_input import BadValues, GeoReader, merge_bad
+from geolake_nb.spark.task_accumulator import keyed_accumulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -95,8 +96,7 @@ class BadRows:
 
     def __init__(self, spark: SparkSession) -> None:
         # Where the driver is another process than this one, a task has to fail for itself.
-        remote = type(spark).__module__.startswith("pyspark.sql.connect")
-        self._told: Any = None if remote else spark.sparkContext.accumulator({}, _by_task())
+        self._told = keyed_accumulator(spark)
 
     def tell(self, bad: Iterable[BadValues]) -> None:
         """Called in a task, when it has read all of its rows."""
@@ -107,6 +107,7 @@ class BadRows:
             return
         if self._told is None:
             refuse_bad(found, where=None)
+            return
         task = TaskContext.get()
         self._told.add({0 if task is None else task.partitionId(): found})
 
@@ -127,22 +128,6 @@ def refuse_bad(bad: list[BadValues], *, where: str | None) -> None:
             where=where,
             remedy="mend or leave out these rows: nothing is committed",
         )
-
-
-def _by_task() -> Any:
-    from pyspark.accumulators import AccumulatorParam
-
-    class ByTask(AccumulatorParam[dict[int, list[BadValues]]]):
-        def zero(self, value: dict[int, list[BadValues]]) -> dict[int, list[BadValues]]:
-            return {}
-
-        def addInPlace(  # noqa: N802
-            self, value1: dict[int, list[BadValues]], value2: dict[int, list[BadValues]]
-        ) -> dict[int, list[BadValues]]:
-            value1.update(value2)
-            return value1
-
-    return ByTask()
 
 
 def fitted_frame(frame: DataFrame, schema: Schema, inputs: Mapping[str, GeoInput], bad: BadRows) -> DataFrame:

@@ -16,7 +16,7 @@ from geolake_nb.planning.manifests.sampling import sample_iceberg, size_iceberg
 from geolake_nb.planning.writing.row_sources import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.planning.writing.sampling import partition_codes, sample_delta
 from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
-from geolake_nb.spark.iceberg_source import iceberg_stream
+from geolake_nb.spark.iceberg_source import LiveRows, iceberg_stream
 from geolake_nb.spark.log_store import spark_location
 from geolake_nb.spark.parquet_source import parquet_stream, sample_parquet, size_parquet
 from geolake_nb.spark.partition_keys import keyed_frame
@@ -47,6 +47,8 @@ class OpenRows:
     """About how many bytes each partition will take; `None` where nobody knows."""
     rows: int | None = None
     """How many there are, where that is known."""
+    found: Callable[[], int | None] = lambda: None
+    """How many the tasks found, when they have read them all; `None` where they do not tell."""
     inputs: Mapping[str, GeoInput] = field(default_factory=dict)
     """Columns that are not yet ISO WKB."""
 
@@ -99,12 +101,13 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
 
 
 def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
-    storage = context.storage
+    storage, live = context.storage, LiveRows(context.spark)
     return OpenRows(
-        stream=iceberg_stream(context.spark, storage, rows, job.schema),
+        stream=iceberg_stream(context.spark, storage, rows, job.schema, live),
         sample=lambda columns: sample_iceberg(storage, rows, job.schema, columns, job.partition_by),
         sizes=size_iceberg(rows),
         rows=job.expected_rows,
+        found=live.total,
         inputs=job.geo_input,
     )
 

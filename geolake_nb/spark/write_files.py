@@ -57,7 +57,7 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
         adds: list[str] = written["entry"].drop_null().to_pylist()
         _refuse_bad_values(change, written)
         count = sum(written["rows"].to_pylist())
-        expected = _expected_rows(job, count, context.storage)
+        expected = _expected_rows(job, count, context.storage, rows)
         if expected is not None and count != expected:
             what = f"{count:,} rows were written and {expected:,} expected"
             raise JobError(what, where=change.location, remedy=_REMEDY)
@@ -91,11 +91,11 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
 _REMEDY = "the table is as it was"
 
 
-def _expected_rows(job: WriteJob, count: int, storage: Storage) -> int | None:
-    """How many rows there should be: as the plan says, or as the files say where the log does not or is wrong."""
+def _expected_rows(job: WriteJob, count: int, storage: Storage, rows: OpenRows) -> int | None:
+    """How many rows there should be: as the plan says, else as the files say or as the tasks found that read them."""
     if job.expected_rows != count and isinstance(job.rows, DeltaRows):
         return live_rows(storage, job.rows)
-    return job.expected_rows
+    return rows.found() if job.expected_rows is None else job.expected_rows
 
 
 def _write(job: WriteJob, rows: OpenRows, context: JobContext) -> pa.Table:

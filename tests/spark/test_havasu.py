@@ -15,6 +15,7 @@ import geolake_nb as gl
 from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.core.raster_arrow import rasters_from_arrow, rasters_to_arrow
 from geolake_nb.errors import JobError, SchemaError
+from geolake_nb.spark.iceberg_source import LiveRows
 from tests.formats.havasu_rows import bounds_of, entries_of
 from tests.formats.havasu_tables import (
     GEOM,
@@ -26,7 +27,14 @@ from tests.formats.havasu_tables import (
     raster_at,
     raster_entry,
 )
-from tests.formats.iceberg_tables import EQUALITY_DELETES, HAVASU_FIELDS, FileEntry, column, make_iceberg_table
+from tests.formats.iceberg_tables import (
+    EQUALITY_DELETES,
+    HAVASU_FIELDS,
+    POSITION_DELETES,
+    FileEntry,
+    column,
+    make_iceberg_table,
+)
 
 pytestmark = pytest.mark.spark
 
@@ -184,6 +192,34 @@ def test_rows_that_are_deleted_are_not_written_again(spark, tmp_path):
     held = [one for path in found.files.table["path"].to_pylist() for one in pq.read_table(path)["id"].to_pylist()]
     assert sorted(held) == [0, 0, 2]
     assert found.snapshot.details.delete_files.num_rows == 0
+
+
+def position_deletes(folder, name, *places):
+    """Those of rows of the data file `a`."""
+    path = f"{folder}/data/a.parquet"
+    fields = (("file_path", pa.string(), b"2147483546"), ("pos", pa.int64(), b"2147483545"))
+    schema = pa.schema([pa.field(one, kind, False, {b"PARQUET:field_id": id_}) for one, kind, id_ in fields])
+    table = pa.table([[path] * len(places), list(places)], schema=schema)
+    return FileEntry(
+        f"data/{name}.parquet", rows=len(places), content=POSITION_DELETES, referenced_data_file=path, table=table
+    )
+
+
+def test_delete_files_that_name_a_row_twice_are_rewritten_and_what_tasks_read_is_counted(spark, tmp_path, monkeypatch):
+    deletes = [position_deletes(tmp_path, "x", 0), position_deletes(tmp_path, "y", 0, 1)]
+    columns = [column(ID, "id", "long"), column(GEOM, "geom", "BINARY", **{"havasu.geometry-encoding": "EWKB"})]
+    make_iceberg_table(
+        tmp_path, columns, [geometry_entry("a", list(shapes(4)))], deletes, extra_file_fields=HAVASU_FIELDS
+    )
+    plan = gl.open(str(tmp_path)).plan_rewrite(cluster_by="geom")
+    assert plan.change.job.expected_rows is None
+    with monkeypatch.context() as lost:
+        lost.setattr(LiveRows, "total", lambda _: 3)
+        with pytest.raises(JobError, match="2 rows were written and 3 expected"):
+            plan.apply(spark=spark)
+    report = gl.open(str(tmp_path)).plan_rewrite(cluster_by="geom").apply(spark=spark)
+    assert report.metrics["rows_written"] == 2
+    assert sorted(values(tmp_path)) == [2, 3]
 
 
 def test_the_plan_is_the_commit(spark, tmp_path):

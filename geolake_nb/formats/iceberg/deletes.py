@@ -55,7 +55,8 @@ def count_deleted(
 ) -> tuple[pa.Array, pa.Array]:
     """The rows that are deleted from each data file for certain, and which delete files were counted.
 
-    Equality deletes, and position deletes that span several data files, cannot be counted without reading them.
+    Equality deletes, and position deletes that span several data files, cannot be counted without reading them. Of
+    several delete files for one data file the largest is counted: the others may name the same rows.
     """
     count = np.zeros(len(path), np.int64)
     if not len(deletes):
@@ -73,8 +74,12 @@ def count_deleted(
     with_vector[target[applies & is_vector]] = True
     # Iceberg 3, Deletion Vectors: a vector holds what the position delete files of its data file held.
     counted = applies & (is_vector | ~with_vector[np.maximum(target, 0)]) if len(path) else applies
-    np.add.at(count, target[counted], deleted[counted])
+    np.maximum.at(count, target[counted], deleted[counted])
     count = np.minimum(count, rows.to_numpy(zero_copy_only=False))
+    largest_first = np.flatnonzero(counted)[np.argsort(-deleted[counted], kind="stable")]
+    _, firsts = np.unique(target[largest_first], return_index=True)
+    others = np.delete(largest_first, firsts)
+    found[others] = False
     return pa.array(count), pa.array(found)
 
 

@@ -176,6 +176,21 @@ def test_rows_taken_by_deletion_vectors_and_position_deletes_are_counted_where_t
     assert {"deletion-vectors", "equality-deletes", "position-deletes"} <= {one.name for one in found.protocol.features}
 
 
+def test_position_deletes_of_one_file_that_may_name_the_same_rows_are_not_summed(tmp_path):
+    path = f"{tmp_path}/a"
+    deletes = [
+        FileEntry(name, rows=rows, content=POSITION_DELETES, referenced_data_file=path)
+        for name, rows in (("one", 2), ("two", 5), ("three", 5))
+    ]
+    other = FileEntry("four", rows=1, content=POSITION_DELETES, referenced_data_file=f"{tmp_path}/b")
+    make_iceberg_table(tmp_path, COLUMNS, [FileEntry("a", rows=10), FileEntry("b", rows=10)], [*deletes, other])
+    found = opened(tmp_path)
+    assert found.files.table["deleted_rows"].to_pylist() == [5, 1]
+    assert found.files.table["rows"].to_pylist() == [5, 9]
+    assert found.details.delete_files["counted"].to_pylist() == [False, True, False, True]
+    assert found.details.uncounted_deletes == 2
+
+
 def test_more_deleted_rows_than_there_are_leave_none(tmp_path):
     delete = FileEntry("dv", rows=99, format="PUFFIN", content=POSITION_DELETES, referenced_data_file=f"{tmp_path}/a")
     make_iceberg_table(tmp_path, COLUMNS, [FileEntry("a", rows=10)], [delete], version=3)
