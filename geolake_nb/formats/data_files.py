@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.formats.file_fields import file_field, geo_file_fields
 from geolake_nb.formats.parquet.footer_view import FooterReader
 from geolake_nb.formats.parquet.opening import open_parquet_file
@@ -42,6 +42,7 @@ __all__ = [
     "footer_tables",
     "inside_structs",
     "leaf_values",
+    "parts_in_file",
     "raster_groups",
     "raster_rows",
     "row_group_table",
@@ -188,17 +189,19 @@ def raster_groups(
 ) -> pa.Table:
     """`path` and each raster column as Havasu's group; without its bands no byte of a pixel is read."""
     parts: list[pa.Table] = []
-    names = [name for name, _ in _columns(snapshot, RasterType)]
     stored = snapshot.files.table["path"]
     for position, key in enumerate(data_keys(snapshot)):
         columns = {name: values for name, _, values in _values(storage, snapshot, key, RasterType, bands=bands)}
-        if len(columns) == len(names) and columns:
+        if columns:
             count = len(next(iter(columns.values())))
             path = pa.array([stored[position].as_py()] * count, pa.string())
             parts.append(pa.table({"path": path, **columns}))
         if on_progress is not None:
             on_progress(position + 1, len(stored))
-    return pa.concat_tables(parts) if parts else pa.table({"path": pa.array([], pa.string())})
+    if not parts:
+        return pa.table({"path": pa.array([], pa.string())})
+    # A column that came later is null in the files before it.
+    return pa.concat_tables(parts, promote_options="default")
 
 
 def raster_rows(storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None) -> pa.Table:
@@ -264,19 +267,28 @@ def _values(
     with open_parquet_file(storage, key) as file:
         view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
         for name, field in _columns(snapshot, *kinds):
-            physical = snapshot.schema.physical_path(name)
             here = file_field(snapshot, name)
             found = view.find(here.parts, field_id=here.id)
-            if found is None:
+            # Iceberg, Column Projection: by the id, whatever the name was when the file was written.
+            parts = view.parts(here.parts, field_id=here.id)
+            if found is None or parts is None:
                 continue
             if isinstance(field.type, RasterType):
-                wanted = [".".join(physical)] if bands else metadata_columns(*physical)
-            else:
-                wanted = [str(found.metadata.get(PATH_KEY, found.name))]
-            table = file.read(columns=wanted)
+                table = file.read(columns=[".".join(parts)] if bands else metadata_columns(*parts))
+                if not table.num_columns:
+                    where = f"{storage.location}/{key}"
+                    raise RasterError(f"the column {name!r} holds no rasters of version 1", where=where)
+                yield name, field, inside_structs(table.column(0), parts)
+                continue
+            table = file.read(columns=[str(found.metadata.get(PATH_KEY, found.name))])
             if table.num_columns:
-                values = table.column(0)
-                yield name, field, inside_structs(values, physical) if isinstance(field.type, RasterType) else values
+                yield name, field, table.column(0)
+
+
+def parts_in_file(file: pq.ParquetFile, snapshot: Snapshot, column: str, *, where: str) -> tuple[str, ...] | None:
+    """The names of a column and its parents in a data file, by its id where both have ids; `None` if it has none."""
+    here = file_field(snapshot, column)
+    return FooterReader().view(file.metadata, where=where).parts(here.parts, field_id=here.id)
 
 
 def inside_structs(values: pa.ChunkedArray, parts: tuple[str, ...]) -> pa.ChunkedArray:

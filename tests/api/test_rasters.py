@@ -21,7 +21,8 @@ from geolake_nb.core.raster_footprint import wgs84_bounds
 from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.formats.storage import Storage
 from tests.core.test_raster_footprint import points
-from tests.formats.havasu_tables import make_havasu_table, raster_at, raster_entry
+from tests.formats.havasu_tables import ID, RASTER, make_havasu_table, raster_at, raster_entry
+from tests.formats.iceberg_tables import HAVASU_FIELDS, column, make_iceberg_table
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -201,6 +202,33 @@ def test_a_raster_is_read_by_its_place_in_the_file(mixed):
         gl.rasters.read(table, "b")
     with pytest.raises(GeolakeError, match="no raster column 'id'; give column=, one of: rast"):
         gl.rasters.read(table, file_of(table), column="id")
+
+
+def test_rasters_go_by_the_id_of_their_column_whatever_its_name_was(tmp_path):
+    # Iceberg, Column Projection: files keep the names that columns had, and lack those that came later.
+    rasters = [raster_at(10, 50), None, raster_at(20, 40)]
+    empty = {"type": "struct", "fields": []}
+    marked = {"havasu.raster-encoding": "v1"}
+    columns = [column(ID, "id", "long"), column(RASTER, "image", empty, **marked), column(99, "rast", empty, **marked)]
+    make_iceberg_table(tmp_path, columns, [raster_entry("a", rasters, None)], extra_file_fields=HAVASU_FIELDS)
+    table = gl.open(str(tmp_path))
+    assert table.rasters()["column"].to_pylist() == ["image"] * 2
+    assert gl.rasters.read(table, file_of(table), 1, column="image") == rasters[2]
+    assert table.raster_bands(file_of(table), column="image")["raster"].to_pylist() == [0, 1]
+    assert gl.rasters.check(table, roots=[tmp_path]).num_rows == 0
+    assert table.raster_bands(file_of(table), column="rast").num_rows == 0
+    with pytest.raises(GeolakeError, match="there is no raster 0; the file has 0"):
+        gl.rasters.read(table, file_of(table), column="rast")
+
+
+def test_a_column_that_holds_no_rasters_is_told(tmp_path):
+    entry = raster_entry("a", [raster_at(1, 2)], None)
+    schema = pa.schema([pa.field(one, pa.int64(), metadata={"PARQUET:field_id": str(id_)}) for one, id_ in
+                        (("id", ID), ("rast", RASTER))])  # fmt: skip
+    wrong = replace(entry, table=pa.table([[1], [2]], schema=schema))
+    make_havasu_table(tmp_path, [wrong], encoding=None, rasters=True)
+    with pytest.raises(RasterError, match="the column 'rast' holds no rasters of version 1"):
+        gl.open(str(tmp_path)).rasters()
 
 
 def pixels(png):

@@ -42,12 +42,14 @@ class SchemaIndex:
 
     by_parts: Mapping[tuple[str, ...], Field]
     by_id: Mapping[int, Field]
+    parts_by_id: Mapping[int, tuple[str, ...]]
 
     @classmethod
     def of(cls, schema: Schema) -> SchemaIndex:
         """The index of a schema."""
         parts = dict(schema.walk_parts())
-        return cls(parts, {found.id: found for found in parts.values() if found.id is not None})
+        ids = {found.id: path for path, found in parts.items() if found.id is not None}
+        return cls(parts, {id_: parts[path] for id_, path in ids.items()}, ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +76,12 @@ class FileView:
         if field_id is not None and self.index.by_id:
             return self.index.by_id.get(field_id)
         return self.index.by_parts.get(parts)
+
+    def parts(self, parts: tuple[str, ...], *, field_id: int | None = None) -> tuple[str, ...] | None:
+        """The names that the column of `find` and its parents have in the file."""
+        if field_id is not None and self.index.by_id:
+            return self.index.parts_by_id.get(field_id)
+        return parts if parts in self.index.by_parts else None
 
     def lacks(self, parts: tuple[str, ...], *, field_id: int | None = None) -> bool:
         """Whether the file is sure not to have the column, so that every row reads as null.

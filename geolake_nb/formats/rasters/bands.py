@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.formats.data_files import data_keys, inside_structs
+from geolake_nb.formats.data_files import data_keys, inside_structs, parts_in_file
 from geolake_nb.formats.parquet.opening import open_parquet_file
 
 if TYPE_CHECKING:
@@ -40,11 +40,12 @@ def raster_bands(storage: Storage, snapshot: Snapshot, position: int, column: st
 
     `raster` counts the rasters of the file that are not null, `band` the bands of one, both from 0.
     """
-    physical = snapshot.schema.physical_path(column)
     rows: list[dict[str, Any]] = []
     count = 0
-    with open_parquet_file(storage, data_keys(snapshot)[position]) as file:
-        for group in range(file.num_row_groups):
+    key = data_keys(snapshot)[position]
+    with open_parquet_file(storage, key) as file:
+        physical = parts_in_file(file, snapshot, column, where=f"{storage.location}/{key}") or ()
+        for group in range(file.num_row_groups if physical else 0):
             for bands in _rasters(file, group, physical):
                 rows += [{"raster": count, "band": place, **band} for place, band in enumerate(bands)]
                 count += 1

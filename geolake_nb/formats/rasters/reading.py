@@ -11,7 +11,7 @@ from geolake_nb.core.message_text import printable
 from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.data_files import data_keys, inside_structs
+from geolake_nb.formats.data_files import data_keys, inside_structs, parts_in_file
 from geolake_nb.formats.parquet.opening import open_parquet_file
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ def read_raster(storage: Storage, snapshot: Snapshot, path: str, number: int, co
     if position < 0:
         what = f"no file {printable(path, 200)!r}"
         raise GeolakeError(what, where=snapshot.location, remedy="t.files has their paths")
-    physical = snapshot.schema.physical_path(_raster_column(snapshot, column))
-    prefix = ".".join(physical)
+    name = _raster_column(snapshot, column)
     before = 0
     with open_parquet_file(storage, data_keys(snapshot)[position]) as file:
-        for group in range(file.num_row_groups):
+        physical = parts_in_file(file, snapshot, name, where=path) or ()
+        prefix = ".".join(physical)
+        for group in range(file.num_row_groups if physical else 0):
             placed = inside_structs(file.read_row_group(group, columns=[f"{prefix}.width"]).column(0), physical)
             rows = pc.indices_nonzero(placed.is_valid())
             if number < before + len(rows) and number >= 0:
