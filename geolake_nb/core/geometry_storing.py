@@ -3,51 +3,60 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from geolake_nb.core.crs import CRS84, CrsForm
+from geolake_nb.core.geometry_text import to_text
 from geolake_nb.core.types import GeometryEncoding, GeometryType
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from geolake_nb.core.crs import Crs
     from geolake_nb.core.types import GeographyType
 
-__all__ = ["srid_of", "stored_shapes"]
+__all__ = ["StoredShapes", "srid_of", "stored_shapes"]
 
 _SRID_FLAG = 0x20000000
 
 
-def stored_shapes(values: pa.Array, type: GeometryType | GeographyType) -> pa.Array:
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredShapes:
+    """A column in an encoding."""
+
+    values: pa.Array
+    faults: Mapping[int, str] = field(default_factory=dict)
+    """By row why a value is not in the encoding, which cannot hold it; it is null then."""
+
+
+def stored_shapes(values: pa.Array, type: GeometryType | GeographyType) -> StoredShapes:
     """A column of ISO WKB, every value of which can be read, in the encoding of a type.
 
-    EWKB gets the SRID of the type's CRS, where it has one.
+    EWKB gets the SRID of the type's CRS, where it has one. Texts hold the same shapes, to the last bit.
 
     >>> from geolake_nb.core.types import geometry
     >>> point = pa.array([bytes.fromhex("0101000000000000000000F03F0000000000000040"), None])
-    >>> stored_shapes(point, geometry("EPSG:3857", encoding="ewkb"))[0].as_py().hex()[:18]
+    >>> stored_shapes(point, geometry("EPSG:3857", encoding="ewkb")).values[0].as_py().hex()[:18]
     '0101000020110f0000'
-    >>> stored_shapes(point, geometry(encoding="wkt")).to_pylist()
+    >>> stored_shapes(point, geometry(encoding="wkt")).values.to_pylist()
     ['POINT (1 2)', None]
-    >>> stored_shapes(point, geometry()) is point
+    >>> stored_shapes(point, geometry()).values is point
     True
     """
     encoding = type.encoding
     if encoding is GeometryEncoding.EWKB:
         srid = srid_of(type.crs)
         if srid is None:
-            return values
-        return pa.array([None if one is None else _with_srid(one, srid) for one in values.to_pylist()], values.type)
+            return StoredShapes(values)
+        held = [None if one is None else _with_srid(one, srid) for one in values.to_pylist()]
+        return StoredShapes(pa.array(held, values.type))
     if encoding not in (GeometryEncoding.WKT, GeometryEncoding.GEOJSON):
-        return values
-    import shapely
-
-    shapes = shapely.from_wkb(np.array(values.to_pylist(), object))
-    if encoding is GeometryEncoding.GEOJSON:
-        return pa.array(shapely.to_geojson(shapes), pa.string())
-    return pa.array(shapely.to_wkt(shapes, rounding_precision=-1), pa.string())
+        return StoredShapes(values)
+    texts, faults = to_text(values.to_pylist(), encoding)
+    return StoredShapes(pa.array(texts, pa.string()), faults)
 
 
 def srid_of(crs: Crs) -> int | None:

@@ -154,10 +154,11 @@ class GeoReader:
         iso = to_iso_wkb(array)
         wrong: dict[int, str] = {}
         self._check_srids(iso.srids, path, one, wrong)
-        if faults or wrong:
-            self._tell(path, given, faults | wrong, place)
-        shapes = stored_shapes((_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary()), one.type)
-        return shapes if kept is None else _with(shapes, sorted(bad), kept)
+        stored = stored_shapes((_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary()), one.type)
+        faults |= {**wrong, **stored.faults}
+        if faults:
+            self._tell(path, given, faults, place)
+        return stored.values if kept is None else _with(stored.values, sorted(bad), kept)
 
     def _with_own(self, array: pa.Array, one: GeoInput) -> pa.Array:
         """The bytes in the encoding of the type; what is bad or names its own CRS stays as it is."""
@@ -165,7 +166,7 @@ class GeoReader:
         srids = to_iso_wkb(_without(array, dict.fromkeys(bad, "")) if bad else array).srids
         kept = np.zeros(len(array), np.bool_)
         kept[[*bad, *(row for rows in srids.values() for row in rows.tolist())]] = True
-        stored = stored_shapes(pc.if_else(pa.array(kept), pa.scalar(None, array.type), array), one.type)
+        stored = stored_shapes(pc.if_else(pa.array(kept), pa.scalar(None, array.type), array), one.type).values
         return pc.if_else(pa.array(kept), array, stored).cast(pa.binary())
 
     def _check_srids(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -23,7 +25,8 @@ def ewkb(text: str, srid: int) -> bytes:
 
 
 def iso(text: str) -> bytes:
-    return shapely.to_wkb(shapely.from_wkt(text), flavor="iso", output_dimension=4)
+    with np.errstate(invalid="ignore"):  # of NaN, of which NumPy warns
+        return shapely.to_wkb(shapely.from_wkt(text), flavor="iso", output_dimension=4)
 
 
 def read(values, type_, encoding=WKB, **options):
@@ -105,6 +108,67 @@ def test_a_slice_of_a_column_is_read_from_its_start():
     found, reader = read(column, gl.geometry())
     assert found.to_pylist() == [iso("POINT (1 2)"), None, iso("POINT (3 4)")]
     assert not reader.bad
+
+
+@pytest.mark.parametrize("encoding", ["wkt", "geojson"])
+def test_texts_are_written_with_every_bit_of_their_coordinates(encoding):
+    draw = np.random.default_rng(5)
+    numbers = draw.integers(-(2**63), 2**63, 4000).view(np.float64)
+    numbers = np.concatenate([numbers[np.isfinite(numbers)], draw.uniform(-180, 180, 4000), [-0.0, 5e-324, 0.1, 1e22]])
+    values = [
+        *shapely.to_wkb(shapely.points(numbers, -numbers), byte_order=1).tolist(),
+        *map(
+            iso,
+            (
+                "POINT Z (-0.0 0.37735211368763544 1e-7)",
+                "POLYGON EMPTY",
+                "MULTILINESTRING (EMPTY, (1 2, -0.0 4))",
+                "GEOMETRYCOLLECTION (POLYGON ((-0.0 0, 9 0, 9 9, -0.0 0), (1 1, 2 1, 2 2, 1 1)), POINT EMPTY)",
+            ),
+        ),
+        None,
+    ]
+    found, reader = read(values, gl.geometry(encoding=encoding))
+    assert not reader.bad
+    back = {"wkt": shapely.from_wkt, "geojson": shapely.from_geojson}[encoding](np.array(found.to_pylist(), object))
+    assert shapely.to_wkb(back, flavor="iso", byte_order=1, output_dimension=4).tolist() == values
+
+
+def test_wkt_holds_m_and_what_is_no_number():
+    texts = ["POINT M (1 2 3)", "POINT ZM (-0.0 2 3 4)", "LINESTRING (1 NaN, 2 Infinity)", "MULTIPOINT ((1 2), EMPTY)"]
+    found, reader = read([iso(text) for text in texts], gl.geometry(encoding="wkt"))
+    assert not reader.bad
+    assert [iso(text) for text in found.to_pylist()] == [iso(text) for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("POINT M (1 2 3)", "GeoJSON has no M"),
+        ("GEOMETRYCOLLECTION ZM (LINESTRING ZM (1 2 3 4, 5 6 7 8))", "GeoJSON has no M"),
+        ("MULTIPOINT ((1 2), EMPTY)", "GeoJSON has no such empty part"),
+        ("POINT Z EMPTY", "GeoJSON has no such empty part"),
+        ("LINESTRING (1 NaN, 2 3)", "GeoJSON has no coordinate that is no finite number"),
+    ],
+)
+def test_a_value_that_geojson_cannot_hold_is_bad_and_others_are_not(text, reason):
+    reader = GeoReader({"g": GeoInput(gl.geometry(encoding="geojson"), WKB)})
+    values = pa.record_batch({"g": [iso("POINT (1 2)"), iso(text)]})
+    found = reader.read(values, place=lambda row: f"row {row}")["g"].to_pylist()
+    assert found == ['{"type":"Point","coordinates":[1.0,2.0]}', None]
+    (bad,) = reader.bad
+    assert bad.count == 1
+    assert bad.first[0].startswith(f"row 1: {reason}: X'")
+
+
+@pytest.mark.parametrize("encoding", ["wkt", "geojson"])
+def test_an_arc_and_an_open_ring_are_bad_where_text_is_written(encoding):
+    arc = struct.pack("<BII6d", 1, 8, 3, 0, 0, 1, 1, 2, 0)
+    ring = struct.pack("<BIII6d", 1, 3, 1, 3, 0, 0, 1, 0, 1, 1)
+    found, reader = read([arc, iso("POINT (1 2)"), ring, None], gl.geometry(encoding=encoding))
+    assert [one is None for one in found.to_pylist()] == [True, False, True, True]
+    assert reader.bad[0].count == 2
+    assert "is not written as" in reader.bad[0].first[0]
 
 
 def test_sparks_own_shapes_come_with_their_srid():

@@ -180,6 +180,17 @@ def test_sparks_own_geometries_become_ewkb_and_text(spark, tmp_path):
         gl.write(frame, str(tmp_path / "c"), format="havasu", columns={"geom": gl.geography()}, spark=spark)
 
 
+def test_shapes_are_refused_that_a_text_would_change(spark, tmp_path):
+    shape = shapely.from_wkt("POINT ZM (0.37735211368763544 2 3 4)")
+    held = pa.table({"id": [1], "geom": [shapely.to_wkb(shape, flavor="iso", output_dimension=4)]})
+    with pytest.raises(JobError, match=r"cannot be taken: geom: 1 value: GeoJSON has no M: X'01.*; mend or leave out"):
+        gl.write(
+            held, str(tmp_path / "a"), format="havasu", columns={"geom": gl.geometry(encoding="geojson")}, spark=spark
+        )
+    gl.write(held, str(tmp_path / "b"), format="havasu", columns={"geom": gl.geometry(encoding="wkt")}, spark=spark)
+    assert values(tmp_path / "b") == {1: "POINT ZM (0.37735211368763544 2.0 3.0 4.0)"}
+
+
 def test_rows_that_are_deleted_are_not_written_again(spark, tmp_path):
     deleted = pa.table({"id": pa.array([1], pa.int64())})
     ids = deleted.cast(pa.schema([pa.field("id", pa.int64(), metadata={b"PARQUET:field_id": b"1"})]))
