@@ -61,7 +61,11 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
     >>> [field["name"] for field in entry_schema(1, [])["fields"]], len(entry_schema(2, [])["fields"])
     (['status', 'snapshot_id', 'data_file'], 5)
     """
-    values = [_optional(field.field_id, avro_name(field.name), type_) for field, type_ in partition]
+    types = _named_once([type_ for _, type_ in partition])
+    values = [
+        _optional(field.field_id, avro_name(field.name), type_)
+        for (field, _), type_ in zip(partition, types, strict=True)
+    ]
     file = [
         _required(100, "file_path", "string"),
         _required(101, "file_format", "string"),
@@ -89,6 +93,24 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
     return copy.deepcopy(
         {"type": "record", "name": "manifest_entry", "fields": [_required(0, "status", "int"), *numbers, data_file]}
     )
+
+
+def _named_once(types: Sequence[Any]) -> list[Any]:
+    """The types with each named one in full where it comes first, and by its name from then on.
+
+    >>> uuid = {"type": "fixed", "size": 16, "name": "uuid_fixed"}
+    >>> _named_once([uuid, "long", uuid]) == [uuid, "long", "uuid_fixed"]
+    True
+    """
+    # Avro, Names: a schema may not have two definitions of a name.
+    known: set[str] = set()
+    found: list[Any] = []
+    for type_ in types:
+        name = type_.get("name") if isinstance(type_, dict) else None
+        found.append(name if name in known else type_)
+        if name is not None:
+            known.add(name)
+    return found
 
 
 def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+from decimal import Decimal
 
 import fastavro
 import geopandas
@@ -21,7 +23,7 @@ from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.core.raster import Band, PixelType, Raster
 from geolake_nb.core.raster_arrow import rasters_from_arrow, rasters_to_arrow
 from geolake_nb.errors import RasterError, RefusedError, SchemaError
-from geolake_nb.formats.havasu.commit import commit
+from geolake_nb.formats.havasu.commit import HavasuCommit, commit
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.havasu.target import GEOPARQUET
 from tests.formats.havasu_rows import (
@@ -36,7 +38,7 @@ from tests.formats.havasu_rows import (
     restating_all,
 )
 from tests.formats.havasu_tables import encode, point, raster_at
-from tests.formats.iceberg_tables import HAVASU_FIELDS, manifest_schema
+from tests.formats.iceberg_tables import HAVASU_FIELDS, column, manifest_schema
 
 ENCODINGS = ["ewkb", "wkb", "wkt", "geojson"]
 
@@ -106,6 +108,61 @@ def test_partitions_are_typed_and_a_null_is_no_empty_text(tmp_path, version):
     mixed = pa.concat_tables([day, none])
     with pytest.raises(SchemaError, match="empty and others are null"):
         append(tmp_path, mixed)
+
+
+def committed(folder, version, type_, *packed):
+    """A table partitioned by columns of one type, with one file that has these single values."""
+    partition = [
+        {"name": f"p{place}", "source-id": 10 + place, "transform": "identity", "field-id": 1000 + place}
+        for place in range(len(packed))
+    ]
+    columns = [column(1, "id", "long"), *(column(10 + place, f"p{place}", type_) for place in range(len(packed)))]
+    schema = {"type": "struct", "schema-id": 0, "fields": columns}
+    made = {
+        "format-version": version,
+        "last-column-id": 20,
+        "schemas": [schema],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": partition}],
+        "default-spec-id": 0,
+        "last-partition-id": 999 + len(packed),
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {"havasu.format-version": "0.1.0"},
+        **({"schema": schema, "partition-spec": partition} if version == 1 else {"last-sequence-number": 0}),
+    }
+    add = {
+        "path": "data/a.parquet",
+        "record_count": 1,
+        "file_size_in_bytes": 10,
+        "spec_id": 0,
+        "partition": {str(1000 + place): base64.b64encode(one).decode() for place, one in enumerate(packed)},
+    }
+    actions = [json.dumps({"create": made}), json.dumps({"add": add})]
+    commit(Storage.at(str(folder)), HavasuCommit(None, "append", actions, "first"))
+    return opened(folder).files.table
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("type_", "packed", "values"),
+    [
+        ("uuid", [b"\0" * 15 + b"\1", b"\0" * 15 + b"\2"], [b"\0" * 15 + b"\1", b"\0" * 15 + b"\2"]),
+        ("decimal(9, 2)", [b"\x80", b"\1", b"\2"], [Decimal("-1.28"), Decimal("0.01"), Decimal("0.02")]),
+    ],
+)
+def test_several_partition_fields_may_have_one_named_type(tmp_path, version, type_, packed, values):
+    table = committed(tmp_path, version, type_, *packed)
+    assert [table[f"partition.p{place}"][0].as_py() for place in range(len(values))] == values
+    # The schema is read and written again by others, and by us.
+    storage = Storage.at(str(tmp_path))
+    commit(storage, restating_all(storage))
+    again = opened(tmp_path).files.table
+    assert [again[f"partition.p{place}"][0].as_py() for place in range(len(values))] == values
+    held = entries_of(tmp_path)[0]["data_file"]["partition"]
+    assert list(held) == [f"p{place}" for place in range(len(values))]
+    if type_ != "uuid":  # fastavro has other names for those
+        assert list(held.values()) == values
 
 
 def test_text_bounds_are_cut_and_hold_every_value(tmp_path):
