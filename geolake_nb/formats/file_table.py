@@ -115,7 +115,11 @@ class FileTable(Shown):
 
     def to_pandas(self) -> pd.DataFrame:
         """The table as a pandas DataFrame."""
-        return self.table.to_pandas()
+        try:
+            return self.table.to_pandas()
+        except (OverflowError, ValueError):
+            # A partition may be a day outside of the years of Python, which those of NumPy go beyond.
+            return self.table.to_pandas(date_as_object=False)
 
     def boxes(self, column: str) -> BoxColumn:
         """The boxes of a geo column as the projection wants them.

@@ -54,12 +54,9 @@ def avro_value(packed: bytes | None, type_: DataType) -> Any:
     """
     if packed is None:
         return None
-    if isinstance(type_, PrimitiveType):
-        if type_.name in _COUNTED:
-            return int.from_bytes(packed, "little", signed=True)
-        if type_.name.startswith("decimal"):
-            size = decimal_size(int(type_.name.partition("(")[2].partition(",")[0]))
-            return (b"\xff" if packed[0] >= 0x80 else b"\x00") * (size - len(packed)) + packed
+    if isinstance(type_, PrimitiveType) and type_.name.startswith("decimal"):
+        size = decimal_size(int(type_.name.partition("(")[2].partition(",")[0]))
+        return (b"\xff" if packed[0] >= 0x80 else b"\x00") * (size - len(packed)) + packed
     return _value(packed, type_)
 
 
@@ -68,6 +65,9 @@ def partition_summary(values: Sequence[bytes | None], type_: DataType) -> dict[s
 
     >>> partition_summary([b"b", None, b"a"], StringType())
     {'contains_null': True, 'contains_nan': None, 'lower_bound': b'a', 'upper_bound': b'b'}
+    >>> early, late = ((-800_000).to_bytes(4, "little", signed=True), bytes(4))
+    >>> partition_summary([late, early], PrimitiveType("date"))["lower_bound"] == early
+    True
     """
     by_value = {_value(packed, type_): packed for packed in values if packed is not None}
     floating = isinstance(type_, PrimitiveType) and type_.name in ("float32", "float64")
@@ -81,5 +81,8 @@ def partition_summary(values: Sequence[bytes | None], type_: DataType) -> dict[s
 
 
 def _value(packed: bytes, type_: DataType) -> Any:
+    # Dates and times are numbers in Avro, and in order as such: Iceberg's go beyond the years of Python.
+    if isinstance(type_, PrimitiveType) and type_.name in _COUNTED:
+        return int.from_bytes(packed, "little", signed=True)
     found = decode_single_values(pa.array([packed], pa.binary()), type_)
     return None if found is None else found[0].as_py()

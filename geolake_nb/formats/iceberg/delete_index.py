@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from geolake_nb.errors import UnsupportedTableError
 from geolake_nb.formats.iceberg.bounds import arrow_type
-from geolake_nb.formats.iceberg.partition_values import PREFIX
+from geolake_nb.formats.iceberg.partition_values import PREFIX, partition_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -
     sources = {spec: _identities(snapshot, spec, table.schema) for spec in details.specs}
     wanted = ("path", "bytes", "rows", "deleted_rows", "sequence_number", "first_row_id", "spec_id")
     columns = [table[name].to_pylist() for name in wanted]
-    partitions = list(zip(*(table[name].to_pylist() for name in names), strict=True)) if names else [()] * len(table)
+    partitions = _partitions(table, names)
     files: list[DataFileRows] = []
     for place, (row, partition) in enumerate(zip(zip(*columns, strict=True), partitions, strict=True)):
         path, size, rows, deleted, number, first, spec = row
@@ -88,6 +88,12 @@ def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -
             )
         )
     return tuple(files)
+
+
+def _partitions(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The values of these partition fields, a tuple for each file."""
+    columns = [partition_list(table[name]) if name in table.column_names else [None] * len(table) for name in names]
+    return list(zip(*columns, strict=True)) if names else [()] * len(table)
 
 
 def _identities(snapshot: Snapshot, spec_id: int, held: pa.Schema) -> dict[int, str]:
@@ -141,12 +147,11 @@ class _Deletes:
         table = details.delete_files
         # Iceberg, Scan Planning: equality deletes of an unpartitioned spec count in every partition.
         unpartitioned = {spec.spec_id for spec in details.specs.values() if spec.is_unpartitioned}
-        rows = table.to_pylist()
+        rows = table.select([name for name in table.column_names if not name.startswith(PREFIX)]).to_pylist()
         self._fields = _all_fields(snapshot) if any(row["equality_ids"] for row in rows) else {}
-        for row in rows:
+        for row, partition in zip(rows, _partitions(table, names), strict=True):
             _refuse_delete(row, snapshot.location)
             key = details.paths.key(row["path"])
-            partition = tuple(row.get(name) for name in names)
             self._note(row, key, partition, everywhere=row["spec_id"] in unpartitioned)
 
     def _note(self, row: dict[str, Any], key: str, partition: tuple[Any, ...], *, everywhere: bool) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.entry_columns import EntryColumns
     from geolake_nb.formats.iceberg.metadata import PartitionField, PartitionSpec
 
-__all__ = ["PREFIX", "PartitionColumns", "result_type"]
+__all__ = ["PREFIX", "PartitionColumns", "partition_list", "result_type"]
 
 PREFIX = "partition."
 _INTEGERS = ("bucket", "hour", "month", "year")
@@ -75,6 +75,18 @@ def result_type(field: PartitionField, source: DataType | None) -> DataType | No
     if name in ("identity", "truncate", "void") and source is not None and not children(source):
         return source
     return None
+
+
+def partition_list(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values as Python's; dates and times as the numbers that Iceberg has, since the years of Python end.
+
+    >>> partition_list(pa.array([-800_000, None], pa.int32()).cast(pa.date32())), partition_list(pa.array(["a"]))
+    ([-800000, None], ['a'])
+    """
+    if pa.types.is_temporal(values.type):
+        values = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    found: list[Any] = values.to_pylist()
+    return found
 
 
 def _typed(avro: str, values: pa.Array, result: DataType | None) -> pa.Array:

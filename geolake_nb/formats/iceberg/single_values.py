@@ -97,11 +97,15 @@ def _cut_up(value: bytes | str, length: int) -> bytes | str | None:
 def to_single_value(value: Any, type_: DataType) -> bytes | None:
     """A Python value as Iceberg serializes it; `None` for null and for a type that has no bounds.
 
+    Dates and times may be the number of days or microseconds, which Iceberg has more of than Python.
+
     >>> from decimal import Decimal
     >>> to_single_value(1, PrimitiveType("int64")).hex()
     '0100000000000000'
     >>> to_single_value(Decimal("-1.28"), PrimitiveType("decimal(9, 2)"))
     b'\\x80'
+    >>> to_single_value(-800_000, PrimitiveType("date")) == to_single_value(-800_000, PrimitiveType("int32"))
+    True
     >>> to_single_value(None, StringType()) is None
     True
     """
@@ -114,6 +118,8 @@ def to_single_value(value: Any, type_: DataType) -> bytes | None:
     name = type_.name
     if name in _FORMATS:
         return struct.pack(_FORMATS[name], value)
+    if isinstance(value, int) and name in _COUNTED:
+        return struct.pack(_COUNTED[name], value)
     if name == "date":
         return struct.pack("<i", (value - _EPOCH.date()).days)
     if name == "time":
@@ -132,6 +138,7 @@ def to_single_value(value: Any, type_: DataType) -> bytes | None:
     return None
 
 
+_COUNTED = {"date": "<i", "time": "<q", "timestamp": "<q", "timestamptz": "<q"}
 _FORMATS = {"boolean": "<?", "int32": "<i", "int64": "<q", "float32": "<f", "float64": "<d"}
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.iceberg.metadata import PartitionField
-from geolake_nb.formats.iceberg.partition_values import result_type
+from geolake_nb.formats.iceberg.partition_values import partition_list, result_type
 from geolake_nb.formats.iceberg.single_values import to_single_value
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def partition_keys(transform: str, type_: DataType, values: pa.Array) -> pa.Arra
     result = result_type(PartitionField("", 0, transform, 0), type_)
     assert result is not None
     encoded = values.dictionary_encode()
-    found = transformed(transform, type_, encoded.dictionary).to_pylist()
+    found = partition_list(transformed(transform, type_, encoded.dictionary))
     packed = [to_single_value(value, result) for value in found]
     texts = [None if one is None else _MARK + base64.b64encode(one).decode() for one in packed]
     return pa.array(texts, pa.string()).take(encoded.indices)

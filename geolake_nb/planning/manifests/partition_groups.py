@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from geolake_nb.errors import UnsupportedTableError
 from geolake_nb.formats.iceberg.bounds import arrow_type
-from geolake_nb.formats.iceberg.partition_values import PREFIX, result_type
+from geolake_nb.formats.iceberg.partition_values import PREFIX, partition_list, result_type
 from geolake_nb.formats.iceberg.single_values import to_single_value
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def partition_groups(
     details: IcebergDetails = snapshot.details
     table = snapshot.files.table.take(pa.array(places))
     names = [name for name in table.column_names if name.startswith(PREFIX)]
-    columns = [table[name].to_pylist() for name in names]
+    columns = [partition_list(table[name]) for name in names]
     keys: dict[tuple[Any, ...], int] = {}
     codes: list[int] = []
     groups: list[PartitionTuple] = []

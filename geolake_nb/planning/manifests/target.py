@@ -101,6 +101,9 @@ def _common_value(found: ColumnRange, text: str | None, type_: DataType, name: s
         return to_single_value(found.low, type_)
     if text == "NaN":
         return to_single_value(float("nan"), type_)
+    if found.null_count == 0 and found.low is None:
+        what = "its values are outside of the years 1 to 9999, or no text, and are not written as a partition here"
+        raise SchemaError(what, where=f"partition column {name}", remedy="partition by a transform of it")
     # Elsewhere an empty text is a null; Iceberg tells them apart.
     what = "some of its values are empty and others are null, which cannot be told apart in one write"
     raise SchemaError(what, where=f"partition column {name}", remedy="write them in two")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import os
+import struct
 from decimal import Decimal
 
 import fastavro
 import geopandas
 import jsonschema
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,13 +21,19 @@ from pyiceberg.exceptions import ResolveError
 from pyiceberg.table import StaticTable
 
 import geolake_nb as gl
+from geolake_nb.api.writing import _given_arrow
 from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.core.raster import Band, PixelType, Raster
 from geolake_nb.core.raster_arrow import rasters_from_arrow, rasters_to_arrow
 from geolake_nb.errors import RasterError, RefusedError, SchemaError
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
+from geolake_nb.formats.iceberg.delete_index import data_file_rows
+from geolake_nb.formats.parquet.writer import ParquetWriter
 from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.havasu.new import plan_new
 from geolake_nb.planning.havasu.target import GEOPARQUET
+from geolake_nb.planning.manifests.partition_groups import partition_groups
+from geolake_nb.planning.writing.packing import Packing
 from tests.formats.havasu_rows import (
     EWKB,
     append,
@@ -163,6 +171,47 @@ def test_several_partition_fields_may_have_one_named_type(tmp_path, version, typ
     assert list(held) == [f"p{place}" for place in range(len(values))]
     if type_ != "uuid":  # fastavro has other names for those
         assert list(held.values()) == values
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("type_", "kind", "numbers"),
+    [("date", "<i", (-800_000, 2_932_897)), ("timestamptz", "<q", (2**62, -(2**62))), ("timestamp", "<q", (2**62, 0))],
+)
+def test_partitions_outside_of_the_years_of_python_are_kept(tmp_path, version, type_, kind, numbers):
+    packed = [struct.pack(kind, number) for number in numbers]
+    table = committed(tmp_path, version, type_, *packed)
+    whole = pa.int32() if type_ == "date" else pa.int64()
+    assert [table[f"partition.p{place}"].cast(whole)[0].as_py() for place in range(2)] == list(numbers)
+    storage = Storage.at(str(tmp_path))
+    commit(storage, restating_all(storage))
+    snapshot = opened(tmp_path)
+    listed = manifests_of(tmp_path)[0]["partitions"]
+    assert [one["lower_bound"] for one in listed] == packed
+    # A rewrite keeps rows where they are, and its deletes are found by the same values.
+    ((group,), _) = partition_groups(snapshot, np.array([0]))
+    assert [base64.b64decode(one) for one in group.values.values()] == packed
+    assert data_file_rows(snapshot)[0].partition == numbers
+    assert len(snapshot.files.to_pandas()) == 1
+
+
+def test_a_column_of_years_that_python_has_not_is_no_partition_of_new_rows(tmp_path):
+    early = pa.table({"id": pa.array([1], pa.int64()), "d": pa.array([-800_000], pa.int32()).cast(pa.date32())})
+    storage = Storage.at(str(tmp_path))
+    job = plan_new(_given_arrow(early, "rows"), storage, columns={}, partition_by=["d"], packing=Packing(),
+                   properties={}).job  # fmt: skip
+    with ParquetWriter(storage, "data/a.parquet", job.target.layout(job)) as writer:
+        writer.write(early.to_batches()[0])
+    with pytest.raises(SchemaError, match="partition column d: its values are outside of the years 1 to 9999"):
+        job.target.entry(writer.close(), ("early",))
+
+
+def manifests_of(folder):
+    """The records of the newest manifest list, by fastavro."""
+    metadata = metadata_of(folder)
+    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"])
+    with open(current["manifest-list"], "rb") as file:
+        return list(fastavro.reader(file))
 
 
 def test_text_bounds_are_cut_and_hold_every_value(tmp_path):

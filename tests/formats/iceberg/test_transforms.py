@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import decimal
+import struct
 import uuid
 
 import pyarrow as pa
@@ -15,7 +17,7 @@ from pyiceberg import types as kinds
 
 from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.iceberg.transforms import _hashes, can_transform, partition_keys, transformed
+from geolake_nb.formats.iceberg.transforms import _hashes, can_transform, partition_keys, partition_of_key, transformed
 
 MICROS = pa.timestamp("us")
 UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
@@ -121,3 +123,10 @@ def test_every_value_goes_where_pyiceberg_puts_it(transform, name):
             ]
 
     check()
+
+
+def test_days_outside_of_the_years_of_python_have_keys():
+    days = [-800_000, 2_932_897, None]
+    keys = partition_keys("day", PrimitiveType("date"), pa.array(days, pa.int32()).cast(pa.date32())).to_pylist()
+    packed = [None if one is None else base64.b64decode(partition_of_key(one)) for one in keys]
+    assert packed == [None if one is None else struct.pack("<i", one) for one in days]
