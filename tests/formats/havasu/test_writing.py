@@ -21,7 +21,7 @@ from pyiceberg.exceptions import ResolveError
 from pyiceberg.table import StaticTable
 
 import geolake_nb as gl
-from geolake_nb.api.writing import _given_arrow
+from geolake_nb.api.given_rows import given_rows
 from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.core.raster import Band, PixelType, Raster
 from geolake_nb.core.raster_arrow import rasters_from_arrow, rasters_to_arrow
@@ -198,7 +198,7 @@ def test_partitions_outside_of_the_years_of_python_are_kept(tmp_path, version, t
 def test_a_column_of_years_that_python_has_not_is_no_partition_of_new_rows(tmp_path):
     early = pa.table({"id": pa.array([1], pa.int64()), "d": pa.array([-800_000], pa.int32()).cast(pa.date32())})
     storage = Storage.at(str(tmp_path))
-    job = plan_new(_given_arrow(early, "rows"), storage, columns={}, partition_by=["d"], packing=Packing(),
+    job = plan_new(given_rows(early, {}, "rows"), storage, columns={}, partition_by=["d"], packing=Packing(),
                    properties={}).job  # fmt: skip
     with ParquetWriter(storage, "data/a.parquet", job.target.layout(job)) as writer:
         writer.write(early.to_batches()[0])
