@@ -47,8 +47,8 @@ def plan_convert(
 
     `columns` adds some or says otherwise. Without `partition_by`, the folders of a partitioned set count.
     """
-    require_no_table(target)
     require_apart(snapshot.location, target.location)
+    require_no_table(target)
     require_one_type(snapshot, columns)
     geo = take_geo_columns(snapshot.schema, columns, properties, where=snapshot.location)
     schema, told = delta_columns(geo.schema, where=snapshot.location)

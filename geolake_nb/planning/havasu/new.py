@@ -90,8 +90,8 @@ def plan_convert(
     properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes a Havasu table of the rows of Parquet files; folders of partitions count."""
-    require_no_table(target)
     require_apart(snapshot.location, target.location)
+    require_no_table(target)
     require_one_type(snapshot, {name: one for name, one in columns.items() if not isinstance(one, RasterType)})
     made = new_columns(snapshot.schema, columns, where=snapshot.location)
     partitions = tuple(partition_by) or snapshot.partition_columns

@@ -133,8 +133,8 @@ def plan_convert(
     properties: Mapping[str, str],
 ) -> Change:
     """The commit that makes an Iceberg table of the rows of Parquet files; folders of partitions count."""
-    require_no_table(target)
     require_apart(snapshot.location, target.location)
+    require_no_table(target)
     require_one_type(snapshot, columns)
     partitions = tuple(partition_by) or snapshot.partition_columns
     new = _New.of(snapshot.schema, columns, partitions, properties, location=target.location)
