@@ -387,12 +387,14 @@ def test_a_full_circle_has_its_middle_point_opposite_or_no_box():
 def arc_samples(start, middle, end, count: int = 65):
     """Points of the circle through three points, from an exact centre; None for a straight line."""
     (ax, ay), (bx, by), (cx, cy) = [(Fraction(x), Fraction(y)) for x, y in (start, middle, end)]
+    towards = 1
     if (ax, ay) == (cx, cy):
         ox, oy = (ax + bx) / 2, (ay + by) / 2
     else:
         d = 2 * ((bx - ax) * (cy - ay) - (by - ay) * (cx - ax))
         if d == 0:
             return None
+        towards = 1 if d > 0 else -1  # exact: on a huge circle the angles of near points are the same
         b2, c2 = (bx - ax) ** 2 + (by - ay) ** 2, (cx - ax) ** 2 + (cy - ay) ** 2
         ox, oy = ax + ((cy - ay) * b2 - (by - ay) * c2) / d, ay + ((bx - ax) * c2 - (cx - ax) * b2) / d
 
@@ -404,12 +406,10 @@ def arc_samples(start, middle, end, count: int = 65):
     angles = [np.arctan2(wide(y - oy), wide(x - ox)) for x, y in ((ax, ay), (bx, by), (cx, cy))]
     radius = np.hypot(wide(ax - ox), wide(ay - oy))
     turn = 2 * np.longdouble("3.14159265358979323846264338327950288")
-    to_middle, to_end = (angles[1] - angles[0]) % turn, (angles[2] - angles[0]) % turn
-    if (ax, ay) == (cx, cy):
-        to_end = turn
-    elif to_middle > to_end:
-        to_end -= turn
-    swept = angles[0] + np.linspace(0, 1, count, dtype=np.longdouble) * to_end
+    to_middle, to_end = ((towards * (angle - angles[0])) % turn for angle in angles[1:])
+    if not 1e-12 < to_end < turn - 1e-12:  # start and end are one as far as angles tell: a whole circle or nothing
+        to_end = turn if (ax, ay) == (cx, cy) or 1e-12 < to_middle < turn - 1e-12 else np.longdouble(0)
+    swept = angles[0] + towards * np.linspace(0, 1, count, dtype=np.longdouble) * to_end
     return center[0] + radius * np.cos(swept), center[1] + radius * np.sin(swept), radius
 
 

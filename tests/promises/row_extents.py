@@ -367,7 +367,9 @@ def _vincenty_latitudes(starts, ends) -> tuple[np.ndarray, np.ndarray]:
             turn = lon + (1 - c) * f * steep * (angle + c * sine * (middle + c * cosine * (2 * middle**2 - 1)))
         north1 = cos1 * sin2 - sin1 * cos2 * np.cos(turn)
         north2 = cos2 * sin1 - sin2 * cos1 * np.cos(turn)
-        top = np.arccos(np.minimum(1, np.abs(steep)))
+        # Clairaut, by the azimuth at the start: an arc cosine near 1 would lose half of the digits at the equator.
+        cos_azimuth, sin_azimuth = north1 / sine, cos2 * np.sin(turn) / sine
+        top = np.arctan2(np.hypot(cos_azimuth, sin_azimuth * sin1), np.abs(steep))
         highest = np.degrees(np.arctan2(np.tan(top), 1 - f))
     low, high = np.minimum(starts[:, 1], ends[:, 1]), np.maximum(starts[:, 1], ends[:, 1])
     converged = np.isfinite(turn) & (np.abs(turn) < np.pi)
