@@ -19,11 +19,11 @@ from geolake_nb.formats.storage import Storage
 from geolake_nb.spark.applying import Place
 from geolake_nb.spark.havasu_commit import commit_change
 from tests import small_tables
-from tests.formats import test_parquet_replace
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.havasu_rows import EWKB, append, create, entries_of, metadata_of, restating_all, written
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
+from tests.formats.parquet import test_replace
 from tests.formats.parquet_sets import make_set, seen
 from tests.promises.test_what_we_do_not_own_is_unchanged import iceberg_entries
 
@@ -169,7 +169,7 @@ def parquet_set(folder: Path) -> None:
 
 
 def parquet_rewrite(folder: Path) -> None:
-    commit_set(Storage.at(str(folder)), test_parquet_replace.rewrite(folder))
+    commit_set(Storage.at(str(folder)), test_replace.rewrite(folder))
 
 
 def parquet_undo_set(folder: Path) -> None:

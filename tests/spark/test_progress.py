@@ -41,8 +41,8 @@ def wait_for(condition, seconds=30.0):
 
 def test_tasks_are_counted_up_to_the_last(spark):
     told = []
-    assert run_with_progress(spark, job(spark, slow), lambda *counts: told.append(counts)) == 4
-    assert told[-1][0] == told[-1][1] >= 4
+    assert run_with_progress(spark, job(spark, slow, tasks=6), lambda *counts: told.append(counts)) == 6
+    assert told[-1][0] == told[-1][1] >= 6
     assert any(0 < done < total for done, total in told)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
