@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.schema import split_path
 from geolake_nb.formats.delta.partition_values import partition_text
+from geolake_nb.planning.writing.sampling import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -223,10 +224,7 @@ def _merged(runs: Sequence[pa.Table], places: Sequence[NDArray[np.int64]], step:
 
 def _leaf(batch: pa.RecordBatch, path: str) -> pa.Array:
     first, *inner = split_path(path)
-    array = batch.column(first)
-    for name in inner:
-        array = array.flatten()[array.type.get_field_index(name)]
-    return array
+    return inside(batch.column(first), inner)
 
 
 def _packed(batch: pa.RecordBatch) -> bytes:

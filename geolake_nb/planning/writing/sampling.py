@@ -33,6 +33,7 @@ __all__ = [
     "Partition",
     "Sample",
     "chosen_parts",
+    "inside",
     "partition_codes",
     "sample_delta",
     "sample_of",
@@ -176,8 +177,16 @@ def sample_of(table: pa.Table, columns: Sequence[str], partition_by: Sequence[st
 
 def _leaf(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
     column = table[path[0]]
-    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    for name in path[1:]:
+    return inside(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type), path[1:])
+
+
+def inside(array: pa.Array, names: Sequence[str]) -> pa.Array:
+    """The values of a field inside of structs, null where one of these is null.
+
+    >>> inside(pa.array([{"a": {"b": 1}}, None]), ["a", "b"]).to_pylist()
+    [1, None]
+    """
+    for name in names:
         array = array.flatten()[array.type.get_field_index(name)]
     return array
 
