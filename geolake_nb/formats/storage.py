@@ -145,6 +145,18 @@ class Storage:
         backend, key = self._route(path)
         return backend.read_range(key, start, length)
 
+    def pieces(self, path: str, length: int) -> Iterator[bytes | memoryview]:
+        """The beginning of a file in pieces, each of which holds until the next is asked for.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.put_if_absent("a.bin", b"abc")
+        >>> [bytes(piece) for piece in storage.pieces("a.bin", 2)]
+        [b'ab']
+        """
+        backend, key = self._route(path)
+        return backend.pieces(key, length)
+
     def open(self, path: str) -> pa.NativeFile:
         """The file as Arrow's readers want it: on the local disk only what they ask for is read."""
         backend, key = self._route(path)

@@ -61,6 +61,7 @@ _MAY_HAVE_LANDED = {"408", "499"}
 # Answers of a store that has not done what it was asked, and wants to be asked later.
 _TOO_BUSY = {"429", "503"}
 _BUSY_TRIES = 7
+_PIECE = 1 << 24
 # Beside what is a secret by its name: these tell who someone is, or hold a password.
 _PRIVATE = re.compile(r"account|proxy", re.IGNORECASE)
 
@@ -110,6 +111,11 @@ class ObjectPrefix:
                 if "416" in str(problem) and start >= self.size(key):
                     return b""
                 raise
+
+    def pieces(self, key: str, length: int) -> Iterator[bytes]:
+        """The beginning of the file in pieces."""
+        for start in range(0, length, _PIECE):
+            yield self.read_range(key, start, min(_PIECE, length - start))
 
     def tail(self, key: str, length: int) -> tuple[bytes, int]:
         """The last bytes of the file, and its size."""

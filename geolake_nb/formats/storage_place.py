@@ -13,7 +13,7 @@ from geolake_nb.errors import StorageError
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -56,6 +56,10 @@ class Backend(Protocol):
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Part of the file, shorter where the file ends before."""
+        ...
+
+    def pieces(self, key: str, length: int) -> Iterator[bytes | memoryview]:
+        """The beginning of the file in pieces, each of which holds until the next is asked for."""
         ...
 
     def tail(self, key: str, length: int) -> tuple[bytes, int]:

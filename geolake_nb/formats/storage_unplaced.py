@@ -43,4 +43,5 @@ class _Unplaced:
     def folders(self, _prefix: str) -> builtins.list[str]:
         return []
 
-    link = new_file = put_if_absent = read = read_range = remove = rename = replaced_file = size = stat = tail = _refuse
+    link = new_file = pieces = put_if_absent = read = read_range = remove = _refuse
+    rename = replaced_file = size = stat = tail = _refuse

@@ -7,6 +7,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from geolake_nb.core.box import Box
 from geolake_nb.core.crs import Crs
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryType
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FileState", "FooterChange", "drop_checksum", "footer_digest", "put_footer"]
 
-_PIECE = 1 << 24
 _SIDES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
 
 
@@ -141,8 +142,8 @@ def put_footer(storage: Storage, file: FileState, footer: bytes) -> None:
     end = file.bytes - 8 - len(old)
     with storage.replaced_file(file.path) as place:
         with open(place, "wb") as out:
-            for start in range(0, end, _PIECE):
-                out.write(storage.read_range(file.path, start, min(_PIECE, end - start)))
+            for piece in storage.pieces(file.path, end):
+                out.write(piece)
             out.write(footer_with_tail(footer))
             out.flush()
             os.fsync(out.fileno())
@@ -165,9 +166,8 @@ def drop_checksum(storage: Storage, path: str) -> None:
 def _verify_pages(storage: Storage, file: FileState, place: str, end: int) -> None:
     """Raise unless the file at `place` begins with the pages of the old one."""
     with open(place, "rb") as made:
-        for start in range(0, end, _PIECE):
-            size = min(_PIECE, end - start)
-            if made.read(size) != storage.read_range(file.path, start, size):
+        for piece in map(pa.py_buffer, storage.pieces(file.path, end)):
+            if not piece.equals(pa.py_buffer(made.read(piece.size))):
                 raise CorruptTableError(
                     "the copy of the pages is not what was copied, and is given up",
                     where=f"{storage.location}/{file.path}",

@@ -18,7 +18,7 @@ from geolake_nb.formats.parquet.replace import SetChange, action, commit_set, en
 from geolake_nb.formats.storage import Storage
 from tests.formats.parquet_sets import contents, make_set, points, seen
 
-OPERATIONS = ("link", "put_if_absent", "read_range", "remove", "rename", "replaced_file")
+OPERATIONS = ("link", "pieces", "put_if_absent", "remove", "rename", "replaced_file")
 
 
 def killed_at(folder, change: SetChange, number: int) -> bool:
