@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.iceberg.metadata import PartitionField
 
-__all__ = ["entry_schema", "list_schema", "names_by_id", "partition_avro", "with_entry_fields", "with_list_fields"]
+__all__ = [
+    "entry_schema",
+    "list_schema",
+    "names_by_id",
+    "partition_avro",
+    "with_entry_fields",
+    "with_list_fields",
+    "without_geo_bounds",
+]
 
 _DATA_FILE = 2
 
@@ -132,6 +140,24 @@ def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any
         _append(file, [_CONTENT])
     _append(file, (*_PLAIN_BOUNDS, _FIRST_ROW) if version > 2 else _BOUNDS)
     return dict(whole)
+
+
+def without_geo_bounds(schema: Any) -> Any:
+    """The schema of a manifest without the fields that Havasu adds; any other schema as it is.
+
+    >>> without_geo_bounds(list_schema(2)) == list_schema(2)
+    True
+    >>> names = names_by_id(without_geo_bounds(entry_schema(2, []))["fields"][-1]["type"])
+    >>> 128 in names, 1250 in names, 1280 in names
+    (True, False, False)
+    """
+    plain = copy.deepcopy(schema)
+    for one in plain["fields"]:
+        if one["name"] == names_by_id(plain).get(_DATA_FILE):
+            names = names_by_id(one["type"])
+            added = [names.get(field["field-id"]) for field in _BOUNDS]
+            one["type"]["fields"] = [field for field in one["type"]["fields"] if field["name"] not in added]
+    return plain
 
 
 _SUMMARY = {
