@@ -10,7 +10,7 @@ from geolake_nb.api.table_views import TableViews
 from geolake_nb.core.message_text import printable
 from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, MissingFileError
 from geolake_nb.formats.snapshot import History, TableFormat
 
 if TYPE_CHECKING:
@@ -192,7 +192,9 @@ class Table(TablePlans, TableViews, Shown):
         By default the Parquet footers are read and compared with the metadata; `footers=False` looks at the metadata
         alone. `deep=True` reads every value of the geo columns, a number reads that many files, spread over the table.
         """
-        from geolake_nb.formats import data_files
+        import pyarrow as pa
+
+        from geolake_nb.formats.data_files import missing_files
         from geolake_nb.planning.health.check import check
 
         if deep is not False and deep < 1:
@@ -201,20 +203,38 @@ class Table(TablePlans, TableViews, Shown):
                 where=self.location,
                 remedy="give how many files to read, from 1 on; --deep alone, in Python deep=True, reads all",
             )
-        evidence: dict[str, Any] = {}
+        gone: list[int] = []
+        try:
+            evidence = self._read_files(None, footers=footers, deep=deep, on_progress=on_progress)
+        except MissingFileError:
+            gone = missing_files(self._storage, self.snapshot)
+            there = sorted({*range(len(self.files))} - {*gone})
+            evidence = self._read_files(there, footers=footers, deep=deep, on_progress=on_progress)
+        if evidence:
+            evidence["missing"] = self.files.table.select(["path"]).take(pa.array(gone, pa.int64()))
+        return check(self.snapshot, **evidence)
+
+    def _read_files(
+        self, files: Sequence[int] | None, *, footers: bool, deep: bool | int, on_progress: Progress | None
+    ) -> dict[str, Any]:
+        """What a check wants to know of the files, or of some of them: rows of the file table."""
+        from geolake_nb.formats import data_files
+
+        found: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
-            evidence["row_groups"], evidence["footers"] = data_files.footer_tables(
-                self._storage, self.snapshot, on_progress=on_progress
+            found["row_groups"], found["footers"] = data_files.footer_tables(
+                self._storage, self.snapshot, files=files, on_progress=on_progress
             )
         if footers and self._has(RasterType):
-            evidence["rasters"] = data_files.raster_groups(
-                self._storage, self.snapshot, bands=bool(deep), on_progress=on_progress
+            found["rasters"] = data_files.raster_groups(
+                self._storage, self.snapshot, bands=bool(deep), files=files, on_progress=on_progress
             )
         if deep:
-            wanted = len(self.files) if deep is True else min(deep, len(self.files))
-            positions = [number * len(self.files) // wanted for number in range(wanted)]
-            evidence["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
-        return check(self.snapshot, **evidence)
+            rows = range(len(self.files)) if files is None else files
+            wanted = len(rows) if deep is True else min(deep, len(rows))
+            positions = [rows[number * len(rows) // wanted] for number in range(wanted)]
+            found["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
+        return found
 
     @property
     def collations(self) -> TableCollations:

@@ -42,6 +42,7 @@ __all__ = [
     "footer_tables",
     "inside_structs",
     "leaf_values",
+    "missing_files",
     "parts_in_file",
     "raster_groups",
     "raster_rows",
@@ -63,6 +64,11 @@ def data_keys(snapshot: Snapshot) -> list[str]:
     return [snapshot.details.paths.key(path) for path in stored]
 
 
+def missing_files(storage: Storage, snapshot: Snapshot) -> list[int]:
+    """The rows of the file table whose files are not there."""
+    return [row for row, there in enumerate(storage.exist(data_keys(snapshot))) if not there]
+
+
 def row_group_table(
     storage: Storage,
     snapshot: Snapshot,
@@ -76,16 +82,20 @@ def row_group_table(
 
 
 def footer_tables(
-    storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    files: Sequence[int] | None = None,
+    on_progress: Progress | None = None,
 ) -> tuple[pa.Table, pa.Table]:
     """The row groups of the data files and the geo types that their footers declare, which are read once for both.
 
-    The latter has a row a file and column: see `footer_facts`.
+    The latter has a row a file and column: see `footer_facts`. `files` are rows of the file table, all by default.
     """
     from geolake_nb.formats.parquet.footer_facts import footer_facts
 
     groups, facts = [], []
-    for part in _footers(storage, snapshot, None, on_progress):
+    for part in _footers(storage, snapshot, files, on_progress):
         groups.append(_row_groups(storage, snapshot, part))
         reader = FooterReader()
         views = (
@@ -185,19 +195,29 @@ def _shapes(values: list[Any], type_: GeometryType | GeographyType, where: str) 
 
 
 def raster_groups(
-    storage: Storage, snapshot: Snapshot, *, bands: bool = False, on_progress: Progress | None = None
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    bands: bool = False,
+    files: Sequence[int] | None = None,
+    on_progress: Progress | None = None,
 ) -> pa.Table:
-    """`path` and each raster column as Havasu's group; without its bands no byte of a pixel is read."""
+    """`path` and each raster column as Havasu's group; without its bands no byte of a pixel is read.
+
+    `files` are rows of the file table, all by default.
+    """
     parts: list[pa.Table] = []
-    stored = snapshot.files.table["path"]
-    for position, key in enumerate(data_keys(snapshot)):
-        columns = {name: values for name, _, values in _values(storage, snapshot, key, RasterType, bands=bands)}
+    keys, stored = data_keys(snapshot), snapshot.files.table["path"]
+    positions = range(len(keys)) if files is None else files
+    for done, position in enumerate(positions, start=1):
+        read = _values(storage, snapshot, keys[position], RasterType, bands=bands)
+        columns = {name: values for name, _, values in read}
         if columns:
             count = len(next(iter(columns.values())))
             path = pa.array([stored[position].as_py()] * count, pa.string())
             parts.append(pa.table({"path": path, **columns}))
         if on_progress is not None:
-            on_progress(position + 1, len(stored))
+            on_progress(done, len(positions))
     if not parts:
         return pa.table({"path": pa.array([], pa.string())})
     # A column that came later is null in the files before it.

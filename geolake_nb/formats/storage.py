@@ -198,6 +198,10 @@ class Storage:
             return False
         return True
 
+    def exist(self, paths: Sequence[str], *, workers: int = 64) -> Iterator[bool]:
+        """Whether there are such files, in order and in parallel."""
+        return self._in_parallel(self.exists, paths, workers)
+
     def is_folder(self, path: str = "") -> bool:
         """Whether there is such a folder; in a bucket, whether any file is below it."""
         backend, key = self._route(path)

@@ -53,6 +53,25 @@ def test_a_good_table_has_no_errors(table):
     assert [finding.rule for finding in findings if finding.severity.name == "ERROR"] == []
 
 
+@pytest.mark.parametrize("make", [small_tables.make_delta, small_tables.make_havasu, small_tables.make_iceberg])
+@pytest.mark.parametrize("deep", [False, True, 1])
+def test_files_that_are_not_there_are_findings_and_the_others_are_checked(tmp_path, make, deep):
+    table = gl.open(make(tmp_path / "t"))
+    gone = table.files.table["path"].to_pylist()[1]
+    (path,) = tmp_path.rglob(gone.rpartition("/")[2])
+    path.unlink()
+    findings = table.check(deep=deep)
+    (found,) = findings.of("files.missing")
+    assert (found.place.paths, found.place.count) == ((gone,), 1)
+    assert findings.exit_code() == 2
+    assert {one.rule for one in findings if one.severity.name == "ERROR"} == {"files.missing"}
+    assert not [one for one in findings.not_judged if "not read" in one.why]
+    assert not table.check(footers=False).of("files.missing")
+    for other in tmp_path.rglob("*.parquet"):
+        other.unlink()
+    assert table.check(deep=deep).of("files.missing")[0].place.count == 3
+
+
 def test_row_groups_name_files_as_the_file_table_does(table):
     groups = table.row_groups()
     assert set(groups["path"].to_pylist()) == set(table.files.table["path"].to_pylist())

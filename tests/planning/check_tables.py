@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,6 +38,10 @@ WRAPPED = [Box(175.0, 0.0, -175.0, 8.0), *BOXES[1:]]
 ROWS = 100
 
 
+def paths_of(paths):
+    return pa.table({"path": pa.array(paths, pa.string())})
+
+
 @dataclass(frozen=True)
 class Table:
     """A snapshot with what can be read beside it."""
@@ -47,9 +51,10 @@ class Table:
     footers: pa.Table | None = None
     deep: pa.Table | None = None
     rasters: pa.Table | None = None
+    missing: pa.Table = field(default_factory=lambda: paths_of([]))
 
     def check(self, **other):
-        given = {name: getattr(self, name) for name in ("row_groups", "footers", "deep", "rasters")}
+        given = {name: getattr(self, name) for name in ("row_groups", "footers", "deep", "rasters", "missing")}
         return judge(self.snapshot, **(given | other))
 
     def changed(self, **changes) -> Table:

@@ -26,6 +26,7 @@ def check(
     footers: pa.Table | None = None,
     deep: pa.Table | Mapping[str, Mapping[str, ColumnStats]] | None = None,
     rasters: pa.Table | None = None,
+    missing: pa.Table | None = None,
 ) -> Findings:
     """The findings about a table, from its metadata and whatever else was read of it.
 
@@ -43,7 +44,7 @@ def check(
     """
     scanned = deep_table(deep) if isinstance(deep, Mapping) else deep
     stated = footers_at_hand(snapshot) if footers is None else footers
-    evidence = Evidence(snapshot, row_groups, stated, scanned, rasters)
+    evidence = Evidence(snapshot, row_groups, stated, scanned, rasters, missing)
     said = [one for rule in RULES for one in rule.judge(evidence)]
     return Findings(
         snapshot.location,

@@ -2,6 +2,7 @@
 
 | table | columns; `c` is the path of a geo column |
 |---|---|
+| `missing` | `path`: the files that are not there |
 | `row_groups` | `path, row_group, rows, bytes, c.xmin … c.mmax, c.null_count, c.types, c.source` |
 | `footers` | `path, column, logical_type, crs, algorithm, geoparquet_crs, created_by`: a row a file and geo column |
 | `deep` | `path, rows, c.xmin … c.mmax, c.null_count, c.empty_count, c.bad, c.types, c.srids` |
@@ -43,6 +44,10 @@ __all__ = ["Evidence", "deep_table"]
 
 _SHOWN_PATHS = 3
 _TABLES = tuple(needs.name.lower() for needs in Needs)
+_TYPES: dict[Needs, tuple[type[DataType], ...]] = {
+    Needs.MISSING: (GeometryType, GeographyType, RasterType),
+    Needs.RASTERS: (RasterType,),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +59,7 @@ class Evidence:
     footers: pa.Table | None = None
     deep: pa.Table | None = None
     rasters: pa.Table | None = None
+    missing: pa.Table | None = None
     collated: tuple[CollatedFiles, ...] = field(init=False)
     """Which files have statistics under which collation (Delta)."""
     _positions: Mapping[str, NDArray[np.intp]] = field(init=False)
@@ -77,7 +83,7 @@ class Evidence:
 
     def concerns(self, needs: Needs) -> bool:
         """Whether the table has columns and files about which it could tell something."""
-        kinds = (RasterType,) if needs is Needs.RASTERS else (GeometryType, GeographyType)
+        kinds = _TYPES.get(needs, (GeometryType, GeographyType))
         return self.count > 0 and any(isinstance(type_, kinds) for _, type_ in self.columns)
 
     @property

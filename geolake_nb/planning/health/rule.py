@@ -22,6 +22,7 @@ __all__ = ["Fault", "Needs", "Rule", "Unjudged"]
 class Needs(enum.Enum):
     """What a rule needs beside the metadata of the table; the value says what it means that it is not there."""
 
+    MISSING = "the data files were not looked for"
     ROW_GROUPS = "the row groups were not read"
     FOOTERS = "the Parquet footers were not read"
     DEEP = "the data was not scanned (--deep)"
@@ -39,6 +40,7 @@ class Needs(enum.Enum):
 
 _FOOTERS = "the Parquet footers, which a check reads unless it has --metadata-only"
 _SEEN_IN = {
+    Needs.MISSING: "the data files, which a check opens unless it has --metadata-only",
     Needs.ROW_GROUPS: _FOOTERS,
     Needs.FOOTERS: _FOOTERS,
     Needs.DEEP: "the data, which a check reads with --deep",

@@ -113,7 +113,7 @@ def test_every_rule_is_in_one_table_with_all_that_docs_need():
     ids = [rule.id for rule in RULES]
     assert len(set(ids)) == len(ids)
     for rule in RULES:
-        assert re.fullmatch(r"(bounds|collation|crs|layout|protocol|raster)\.[a-z_]+[0-9]?", rule.id)
+        assert re.fullmatch(r"(bounds|collation|crs|files|layout|protocol|raster)\.[a-z_]+[0-9]?", rule.id)
         assert isinstance(rule.severity, Severity)
         assert all((rule.spec.document, rule.spec.section, rule.summary))
         assert "\n" not in rule.summary

@@ -6,6 +6,7 @@ from geolake_nb.planning.health.rules.bounds import BOUNDS_RULES
 from geolake_nb.planning.health.rules.bounds_truth import BOUNDS_TRUTH_RULES
 from geolake_nb.planning.health.rules.collation import COLLATION_RULES
 from geolake_nb.planning.health.rules.crs import CRS_RULES
+from geolake_nb.planning.health.rules.files import FILES_RULES
 from geolake_nb.planning.health.rules.layout import LAYOUT_RULES
 from geolake_nb.planning.health.rules.protocol import PROTOCOL_RULES
 from geolake_nb.planning.health.rules.raster import RASTER_RULES
@@ -14,6 +15,7 @@ __all__ = ["RULES"]
 
 RULES = (
     *PROTOCOL_RULES,
+    *FILES_RULES,
     *CRS_RULES,
     *BOUNDS_RULES,
     *BOUNDS_TRUTH_RULES,
