@@ -126,11 +126,21 @@ class _Parser(argparse.ArgumentParser):
         # What argparse takes for a value though a minus sign stands before it: no flag of ours starts with a digit.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, others = super().parse_known_args(args, namespace)
+        if others and _command(self):  # here, where the command is known: argparse would leave them to `geolake`
+            self.error(f"unrecognized arguments: {' '.join(others)}")
+        return found, others
+
     def error(self, message: str) -> NoReturn:
         # Not argparse's own way out: that leaves with 2, which is what `check` says of a table with errors.
-        command = self.prog.partition(" ")[2]
+        command = _command(self)
         how = f"geolake help {command} shows how it is used" if command else "geolake help lists the commands"
         raise GeolakeError(without_secrets(message), remedy=how)
+
+
+def _command(parser: argparse.ArgumentParser) -> str:
+    return parser.prog.partition(" ")[2]
 
 
 def _add_commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -113,7 +113,7 @@ def test_errors_are_one_sentence_and_exit_with_three(delta, words, said, capsys)
     [
         ([], "required: COMMAND; geolake help lists the commands"),
         (["bogus"], "invalid choice: 'bogus'"),
-        (["check", "TABLE", "--typo"], "--typo"),
+        (["check", "TABLE", "--typo"], "--typo; geolake help check shows how it is used"),
         (["open"], "required: TABLE; geolake help open shows how it is used"),
         (["diff", "TABLE", "a"], "'a'"),
         (["files", "TABLE", "--limit=abc"], "'abc'"),
