@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -252,6 +253,14 @@ def _repaired(rows: Rows, folder: Path, spark: SparkSession) -> Iterator[Made]:
     _plain_log(rows, theirs, ("geom",))
     gl.open(str(theirs)).plan_repair().apply(spark=spark)
     yield Made("repair Delta over boxes of pyarrow", "delta", theirs, ("geom",), in_files=False)
+
+    ours = folder / "ours"
+    _plain_files(rows.iso.select(["id", "geom"]), ours, rows)
+    gl.open(str(ours)).plan_repair(columns={"geom": rows.types["geom"]}).apply()
+    shutil.rmtree(ours / "_geolake")
+    _plain_log(rows, ours, ("geom",))
+    gl.open(str(ours)).plan_repair().apply(spark=spark)
+    yield Made("repair Delta over boxes of this package", "delta", ours, ("geom",), in_files=False)
 
     delta = folder / "repaired-delta"
     _plain_files(rows.iso, delta, rows)

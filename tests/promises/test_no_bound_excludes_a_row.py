@@ -67,6 +67,7 @@ def test_writers_on_spark_give_every_file_its_bounds(tame_rows, tmp_path, spark)
         "enable Delta",
         "repair Delta by values",
         "repair Delta over boxes of pyarrow",
+        "repair Delta over boxes of this package",
         "repair Havasu",
         "repair Iceberg",
     }

@@ -160,6 +160,7 @@ class FooterColumn:
             ],
             type=self.type,
         )
+        box = None if stats.box is None else _told_by_all(stats.box, parts)
         nulls = [part.null_count for part in parts if part.rows]
         known = sum(one for one in nulls if one is not None) if None not in nulls else None
         sources = [part.source for part in parts if part.source is not None]
@@ -167,10 +168,10 @@ class FooterColumn:
         return GeoEvidence(
             stats.rows,
             known,
-            stats.box,
+            box,
             stats.types,
-            sources[0] if stats.box is not None and sources else None,
-            problems[0] if problems and stats.box is None else None,
+            sources[0] if box is not None and sources else None,
+            problems[0] if problems and box is None else None,
         )
 
     def usable(self, part: GeoEvidence) -> GeoEvidence:
@@ -203,6 +204,22 @@ class FooterColumn:
         if not names:
             return None
         return tuple(sorted({_CODES[name.split(" ")[0]] + _AXES[name.partition(" ")[2]] for name in names}))
+
+
+def _told_by_all(whole: Box, parts: list[GeoEvidence]) -> Box:
+    """The joined box with Z and M only where no part keeps its own to itself.
+
+    A box without M stands for values that have none, and also for those that no range holds, such as an infinite M:
+    the types of the values tell which.
+    """
+
+    def told(low: str, kinds: tuple[int, int]) -> bool:
+        without = [part.types for part in parts if part.box is not None and getattr(part.box, low) is None]
+        return not any(types is None or any(code // 1000 in kinds for code in types) for types in without)
+
+    z = (whole.zmin, whole.zmax) if told("zmin", (1, 3)) else (None, None)
+    m = (whole.mmin, whole.mmax) if told("mmin", (2, 3)) else (None, None)
+    return Box(whole.xmin, whole.ymin, whole.xmax, whole.ymax, *z, *m)
 
 
 def without_column(rows: int, *, lacks: bool) -> GeoEvidence:
