@@ -1,8 +1,8 @@
 """Every benchmark in one run, as one table and a plot in the README: `python -m tests.heavy.benchmarks`.
 
 Each is a process of its own. What counts is how many times as fast as a peer; a ratio more than a fifth below the one
-that the README holds fails the command, which then leaves the README as it is. `--only map` runs those whose name has
-that word.
+that the README holds fails the command, which then leaves the README as it is. The machine is shared: a benchmark
+that falls short is run once more, and then its second figures count. `--only map` runs those whose name has that word.
 """
 
 from __future__ import annotations
@@ -24,21 +24,25 @@ BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 WORSE = 0.8
 """The share of the recorded ratio below which a new one fails."""
 
+Recorded = dict[tuple[str, str], float]
+"""How many times as fast as a peer, by what and by whom."""
+
 RUNS = {
     "bounds": ["bench_bounds"],
-    "open_delta": ["bench_open_delta", "--rounds", "5"],
+    "open_delta": ["bench_open_delta", "--rounds", "25"],
     "open_iceberg": ["bench_open_iceberg", "--rounds", "2"],
     "repair": ["bench_repair"],
     "footer_repair": ["bench_footer_repair"],
     "rewrite": ["bench_rewrite"],
     "sort": ["bench_sort"],
-    "map": ["bench_map", "--boxes", "100000", "--rounds", "2"],
+    "map": ["bench_map", "--boxes", "100000", "--rounds", "3"],
 }
 
 
 def run(words: list[str], folder: Path) -> list[Ratio]:
     """The ratios of one benchmark; what it prints is seen as it comes."""
     path = folder / f"{words[0]}.json"
+    path.unlink(missing_ok=True)
     subprocess.run(
         [sys.executable, "-m", f"tests.heavy.{words[0]}", *words[1:], "--ratios", str(path)], cwd=ROOT, check=False
     )
@@ -47,7 +51,26 @@ def run(words: list[str], folder: Path) -> list[Ratio]:
     return read_ratios(path)
 
 
-def recorded(text: str) -> dict[tuple[str, str], float]:
+def measured(words: list[str], folder: Path, before: Recorded) -> list[Ratio]:
+    """The ratios of one benchmark, of a second run where the first falls short."""
+    ratios = run(words, folder)
+    short = [one for one in ratios if not one.good or is_worse(one, before)]
+    if not short:
+        return ratios
+    print(f"{words[0]} is run once more: {'; '.join(map(str, short))}", flush=True)
+    return run(words, folder)
+
+
+def is_worse(ratio: Ratio, before: Recorded) -> bool:
+    """Whether a ratio is more than a fifth below the recorded one.
+
+    >>> is_worse(Ratio("open", "deltalake", 1.19), {("open", "deltalake"): 1.5})
+    True
+    """
+    return round(ratio.times, 2) < WORSE * before.get((ratio.what, ratio.peer), 0)
+
+
+def recorded(text: str) -> Recorded:
     """The ratios that a README holds.
 
     >>> recorded("| open | deltalake | 1.5 |")
@@ -106,14 +129,14 @@ def main() -> int:
     parser.add_argument("--only", help="a word in the name of a benchmark; the README is left alone")
     options = parser.parse_args()
     chosen = {name: words for name, words in RUNS.items() if options.only is None or options.only in name}
-    with tempfile.TemporaryDirectory() as folder:
-        ratios = [one for words in chosen.values() for one in run(words, Path(folder))]
     text = README.read_text(encoding="utf-8")
     before = recorded(text)
+    with tempfile.TemporaryDirectory() as folder:
+        ratios = [one for words in chosen.values() for one in measured(words, Path(folder), before)]
     worse = [
         f"{one.what} was {before[one.what, one.peer]:.2f} times as fast as {one.peer}, now {one.times:.2f}"
         for one in ratios
-        if round(one.times, 2) < WORSE * before.get((one.what, one.peer), 0)
+        if is_worse(one, before)
     ]
     slow = [str(one) for one in ratios if not one.good]
     print("\n".join([table(ratios, f"{datetime.date.today():%d %B %Y}"), *worse, *slow]))
