@@ -13,7 +13,7 @@ from geolake_nb.formats.storage_place import clean_key, is_url
 if TYPE_CHECKING:
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["PathMap", "find_metadata", "is_metadata_path", "require_metadata", "split_metadata_path"]
+__all__ = ["PathMap", "find_metadata", "has_metadata", "is_metadata_path", "require_metadata", "split_metadata_path"]
 
 _FOLDER = "metadata"
 _HINT = f"{_FOLDER}/version-hint.text"
@@ -90,6 +90,11 @@ def split_metadata_path(path: str) -> tuple[str, str]:
     return folder or ("/" if path.startswith("/") else "."), name
 
 
+def has_metadata(storage: Storage) -> bool:
+    """Whether there is a metadata file of a table at the root."""
+    return any(is_metadata_path(entry.path) for entry in storage.list(_FOLDER))
+
+
 def find_metadata(storage: Storage) -> str | None:
     """The newest metadata file of the table at the root, by its version hint or else by its number.
 
@@ -99,7 +104,7 @@ def find_metadata(storage: Storage) -> str | None:
     names = {name for name in modified if is_metadata_path(name)}
     if not names:
         return None
-    hint = _read_hint(storage)
+    hint = _read_hint(storage) if posixpath.basename(_HINT) in modified else None
     chosen = _hinted(hint, names) if hint else None
     if chosen is None:
         # A commit that lost a race can leave a second file of the same number behind.

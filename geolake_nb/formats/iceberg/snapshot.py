@@ -15,7 +15,7 @@ from geolake_nb.errors import StorageError, UnsupportedTableError
 from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns
 from geolake_nb.formats.havasu.version import havasu_features, havasu_version
 from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
-from geolake_nb.formats.iceberg.location import PathMap, find_metadata, require_metadata
+from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
 from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
 from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat, VersionInfo
 
@@ -35,7 +35,7 @@ __all__ = ["iceberg_history", "is_iceberg", "open_iceberg"]
 
 def is_iceberg(storage: Storage) -> bool:
     """Whether there is an Iceberg or Havasu table at the root."""
-    return find_metadata(storage) is not None
+    return has_metadata(storage)
 
 
 def open_iceberg(
