@@ -311,10 +311,14 @@ def parts_in_file(file: pq.ParquetFile, snapshot: Snapshot, column: str, *, wher
     return FooterReader().view(file.metadata, where=where).parts(here.parts, field_id=here.id)
 
 
-def inside_structs(values: pa.ChunkedArray, parts: tuple[str, ...]) -> pa.ChunkedArray:
-    """The column at the end of a path, of which the first part is read already."""
+def inside_structs(values: pa.Array | pa.ChunkedArray, parts: Sequence[str]) -> pa.Array | pa.ChunkedArray:
+    """The column at the end of a path, of which the first part is read already; null where a struct is.
+
+    >>> inside_structs(pa.array([{"b": {"c": 1}}, None]), ["a", "b", "c"]).to_pylist()
+    [1, None]
+    """
     for part in parts[1:]:
-        values = pa.chunked_array([chunk.flatten()[chunk.type.get_field_index(part)] for chunk in values.chunks])
+        values = values.flatten()[values.type.get_field_index(part)]
     return values
 
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.schema import split_path
+from geolake_nb.formats.data_files import inside_structs
 from geolake_nb.formats.delta.partition_values import partition_text
-from geolake_nb.planning.writing.sampling import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -223,8 +223,8 @@ def _merged(runs: Sequence[pa.Table], places: Sequence[NDArray[np.int64]], step:
 
 
 def _leaf(batch: pa.RecordBatch, path: str) -> pa.Array:
-    first, *inner = split_path(path)
-    return inside(batch.column(first), inner)
+    parts = split_path(path)
+    return inside_structs(batch.column(parts[0]), parts)
 
 
 def _packed(batch: pa.RecordBatch) -> bytes:

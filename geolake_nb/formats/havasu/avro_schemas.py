@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.metadata import PartitionField
 
 __all__ = [
+    "data_file_of",
     "entry_schema",
     "list_schema",
     "names_by_id",
@@ -131,10 +132,9 @@ def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any
     ['sequence_number', 'file_sequence_number']
     """
     whole = copy.deepcopy(schema)
-    names = names_by_id(whole)
-    if _DATA_FILE not in names:
+    file = data_file_of(whole)
+    if file is None:
         raise CorruptTableError("its entries have no data_file", where=where)
-    file = next(one for one in whole["fields"] if one["name"] == names[_DATA_FILE])["type"]
     if version > 1:
         _append(whole, _NUMBERS)
         _append(file, [_CONTENT])
@@ -152,12 +152,22 @@ def without_geo_bounds(schema: Any) -> Any:
     (True, False, False)
     """
     plain = copy.deepcopy(schema)
-    for one in plain["fields"]:
-        if one["name"] == names_by_id(plain).get(_DATA_FILE):
-            names = names_by_id(one["type"])
-            added = [names.get(field["field-id"]) for field in _BOUNDS]
-            one["type"]["fields"] = [field for field in one["type"]["fields"] if field["name"] not in added]
+    file = data_file_of(plain)
+    if file is not None:
+        names = names_by_id(file)
+        added = [names.get(field["field-id"]) for field in _BOUNDS]
+        file["fields"] = [field for field in file["fields"] if field["name"] not in added]
     return plain
+
+
+def data_file_of(schema: Any) -> Any:
+    """The schema of `data_file` in that of a manifest's entries, `None` where they have none.
+
+    >>> data_file_of(entry_schema(2, []))["name"], data_file_of(list_schema(2))
+    ('r2', None)
+    """
+    name = names_by_id(schema).get(_DATA_FILE)
+    return next((one["type"] for one in schema["fields"] if one["name"] == name), None)
 
 
 _SUMMARY = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.errors import UnsupportedTableError
 from geolake_nb.formats.havasu.avro_schemas import (
     avro_name,
+    data_file_of,
     entry_schema,
     list_schema,
     names_by_id,
@@ -134,8 +135,7 @@ def rewritten_manifest(
     header, records = read_records(data, where=where)
     schema = with_entry_fields(header.schema, version, where=where)
     top = names_by_id(schema)
-    file_schema = next(one for one in schema["fields"] if one["name"] == top[2])["type"]
-    fields = names_by_id(file_schema)
+    fields = names_by_id(data_file_of(schema))
     kept: list[dict[str, Any]] = []
     tallies: dict[Status, list[int]] = {}
     least: int | None = None

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType
+from geolake_nb.formats.data_files import inside_structs
 from geolake_nb.formats.delta.partition_values import partition_text
 from geolake_nb.formats.file_fields import file_field
 from geolake_nb.formats.parquet.footer_scalars import arrow_type_of
@@ -33,7 +34,6 @@ __all__ = [
     "Partition",
     "Sample",
     "chosen_parts",
-    "inside",
     "partition_codes",
     "sample_delta",
     "sample_of",
@@ -177,18 +177,7 @@ def sample_of(table: pa.Table, columns: Sequence[str], partition_by: Sequence[st
 
 def _leaf(table: pa.Table, path: tuple[str, ...]) -> pa.Array:
     column = table[path[0]]
-    return inside(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type), path[1:])
-
-
-def inside(array: pa.Array, names: Sequence[str]) -> pa.Array:
-    """The values of a field inside of structs, null where one of these is null.
-
-    >>> inside(pa.array([{"a": {"b": 1}}, None]), ["a", "b"]).to_pylist()
-    [1, None]
-    """
-    for name in names:
-        array = array.flatten()[array.type.get_field_index(name)]
-    return array
+    return inside_structs(pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type), path)
 
 
 def _values(
