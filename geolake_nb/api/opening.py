@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.formats.snapshot import Snapshot, VersionInfo
+    from geolake_nb.formats.table_places import Found
 
 __all__ = ["Source", "named_source", "new_source", "open", "whole_number"]
 
@@ -49,6 +50,8 @@ class Source:
     allow_unknown_features: bool = False
     catalog: CatalogTable | None = field(repr=False, default=None)
     """The catalog that knows the table, where it was found in one: changes are committed through it."""
+    found: Found | None = field(repr=False, default=None)
+    """What was seen when the table was looked for: good for opening it there and then, and not later."""
 
     def snapshot(
         self,
@@ -76,6 +79,7 @@ class Source:
                 version=version,
                 timestamp=timestamp,
                 allow_unknown_features=self.allow_unknown_features,
+                log=self.found.log if self.found else None,
             )
         if self.format is TableFormat.PARQUET:
             from geolake_nb.formats.parquet.files import open_parquet
@@ -107,6 +111,8 @@ class Source:
 
     def _newest_metadata(self) -> str | None:
         """The metadata file, as a catalog has it now: each commit makes a new one."""
+        if self.found is not None:
+            return self.found.metadata
         return self.metadata if self.catalog is None else self.catalog.newest().metadata
 
 
@@ -144,7 +150,7 @@ def open(  # noqa: A001
     snapshot = found.snapshot(
         version=version, timestamp=_time(timestamp), snapshot_id=snapshot_id, ref=branch if branch is not None else tag
     )
-    return Table(snapshot, found)
+    return Table(snapshot, replace(found, found=None))
 
 
 def whole_number(name: str, value: Any, *, remedy: str = "give one that the history of the table lists") -> int | None:
@@ -248,14 +254,14 @@ def _in_catalog(table: CatalogTable, options: dict[str, str]) -> Source:
 
 
 def _look_into(place: str, options: dict[str, str]) -> Source:
-    from geolake_nb.formats.table_places import table_at
+    from geolake_nb.formats.table_places import Found, table_at
 
     storage = Storage.at(place, options=options)
     found = table_at(storage)
     if found is None and _is_parquet_file(place, options):
-        found = TableFormat.PARQUET
+        found = Found(TableFormat.PARQUET)
     if found is not None:
-        return Source(found, storage, place, options)
+        return Source(found.format, storage, place, options, found=found)
     if storage.is_local and not os.path.exists(storage.location):
         raise MissingFileError("there is nothing at this path", where=storage.location, remedy="check the path")
     raise NotATableError(

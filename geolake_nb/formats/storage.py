@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os.path
 import time
 from collections import deque
@@ -207,13 +208,40 @@ class Storage:
         backend, key = self._route(path)
         if isinstance(backend, LocalFolder):
             return backend.is_folder(key)
-        return bool(backend.list(key, recursive=False) or backend.folders(key))
+        return bool(backend.list_first(key, recursive=True)[0])
 
-    def list(self, prefix: str = "", *, recursive: bool = False) -> builtins.list[Entry]:
-        """The files of a folder, sorted by path; none for a folder that is not there."""
+    def list(self, prefix: str = "", *, recursive: bool = False, after: str = "") -> builtins.list[Entry]:
+        """The files of a folder, sorted by path; none for a folder that is not there.
+
+        With `after`, the name of a file or the beginning of one, those alone whose names come later: a store is not
+        asked for the others.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> for name in ("a", "b"):
+        ...     storage.put_if_absent(name, b"")
+        >>> [entry.path for entry in storage.list(after="a")]
+        ['b']
+        """
         storage, folder = self._find(prefix)
-        found = sorted(storage._backend.list(folder, recursive))
+        found = sorted(storage._backend.list(folder, recursive, after))
         return [entry._replace(path=self._name(storage, entry.path)) for entry in found] if storage != self else found
+
+    def list_first(self, prefix: str = "", *, recursive: bool = False) -> tuple[builtins.list[Entry], bool]:
+        """Some files of a folder below the root, as many as one look gives, and whether they are all."""
+        return self._backend.list_first(clean_key(prefix, where=self.location), recursive)
+
+    def ahead(self, work: Callable[[], _Result]) -> Callable[[], _Result]:
+        """A call that gives what the work gives, or raises what it raises.
+
+        A store answers slowly: it is asked now, and the call waits. A local disk is asked in the first call, if any.
+        """
+        if self.is_local:
+            return functools.cache(work)
+        pool = ThreadPoolExecutor(1)
+        asked = pool.submit(work)
+        pool.shutdown(wait=False)
+        return asked.result
 
     def folders(self, prefix: str = "") -> builtins.list[str]:
         """The paths of the folders right below a folder, sorted; none for a folder that is not there."""

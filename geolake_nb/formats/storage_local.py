@@ -7,10 +7,11 @@ import os.path
 import stat
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import MissingFileError, StorageError
-from geolake_nb.formats.storage_place import Entry
+from geolake_nb.formats.storage_place import PAGE, Entry
 from geolake_nb.formats.storage_writing import (
     link_if_absent,
     link_local_file,
@@ -110,13 +111,22 @@ class LocalFolder:
         """Whether there is such a folder."""
         return self._has(key, stat.S_ISDIR)
 
-    def list(self, prefix: str, recursive: bool) -> builtins.list[Entry]:
-        """The files in the folder, in no order."""
-        found: list[Entry] = []
+    def list(self, prefix: str, recursive: bool, after: str = "") -> builtins.list[Entry]:
+        """The files in the folder, those alone whose names come after one; in no order."""
+        return [*self._files(prefix, recursive, after)]
+
+    def list_first(self, prefix: str, recursive: bool) -> tuple[builtins.list[Entry], bool]:
+        """Some files in the folder, no more than a store would tell of at once, and whether they are all."""
+        found = [*islice(self._files(prefix, recursive), PAGE)]
+        return found, len(found) < PAGE
+
+    def _files(self, prefix: str, recursive: bool, after: str = "") -> Iterator[Entry]:
         waiting = [prefix]
         while waiting:
             folder = waiting.pop()
             for name, entry in self._scan(folder):
+                if entry.name <= after:
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     if recursive:
                         waiting.append(name)
@@ -126,8 +136,7 @@ class LocalFolder:
                 except OSError:
                     continue  # a link to nothing
                 if entry.is_file():
-                    found.append(Entry(name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC)))
-        return found
+                    yield Entry(name, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     def folders(self, prefix: str) -> builtins.list[str]:
         """The folders right below the folder, in no order."""

@@ -20,11 +20,11 @@ from geolake_nb.errors import (
     OutcomeUnknownError,
     StorageError,
 )
-from geolake_nb.formats.storage_place import Entry
+from geolake_nb.formats.storage_place import PAGE, Entry
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from geolake_nb.formats.storage_place import Place
@@ -138,22 +138,38 @@ class ObjectPrefix:
         with self._errors(key):
             return int(obstore.head(self._store, self._prefix + key)["size"])
 
-    def list(self, prefix: str, recursive: bool) -> builtins.list[Entry]:
-        """The files in the folder, in no order."""
+    def list(self, prefix: str, recursive: bool, after: str = "") -> builtins.list[Entry]:
+        """The files in the folder, those alone whose names come after one; in no order."""
         import obstore
 
         folder = (self._prefix + prefix).rstrip("/")
         with self._errors(prefix, listing=True):
-            if recursive:
-                objects = [one for chunk in obstore.list(self._store, folder or None) for one in chunk]
+            if recursive or after:
+                offset = f"{folder}/{after}".lstrip("/") if after else None
+                found = obstore.list(self._store, folder or None, offset=offset, chunk_size=PAGE)
+                objects = [one for chunk in found for one in chunk]
             else:
                 objects = list(obstore.list_with_delimiter(self._store, folder or None)["objects"])
+        return self._entries(objects, folder, recursive=recursive)
+
+    def list_first(self, prefix: str, recursive: bool) -> tuple[builtins.list[Entry], bool]:
+        """Some files in the folder, as many as one answer of the store has, and whether they are all."""
+        import obstore
+
+        folder = (self._prefix + prefix).rstrip("/")
+        with self._errors(prefix, listing=True):
+            objects = next(iter(obstore.list(self._store, folder or None, chunk_size=PAGE)), [])
+        return self._entries(objects, folder, recursive=recursive), len(objects) < PAGE
+
+    def _entries(self, objects: Iterable[Any], folder: str, *, recursive: bool) -> builtins.list[Entry]:
         cut = len(self._prefix)
         # An object whose name is that of the folder marks an empty folder.
         return [
             Entry(one["path"][cut:], int(one["size"]), one["last_modified"])
             for one in objects
-            if one["path"] != folder and one["path"].startswith(self._prefix)
+            if one["path"] != folder
+            and one["path"].startswith(self._prefix)
+            and (recursive or "/" not in one["path"][len(folder) :].lstrip("/"))
         ]
 
     def folders(self, prefix: str) -> builtins.list[str]:

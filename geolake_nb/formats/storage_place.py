@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.storage_writing import WriteStep
 
-__all__ = ["Backend", "Entry", "Place", "clean_key", "is_url", "require_utf8", "split_last", "without_query"]
+__all__ = ["PAGE", "Backend", "Entry", "Place", "clean_key", "is_url", "require_utf8", "split_last", "without_query"]
 
 # One letter before the colon is a drive on Windows; Hadoop writes `file:/tmp/x` with one slash.
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _NOT_UTF8 = re.compile("[\\ud800-\\udfff]")
+PAGE = 1000
+"""How many files a store tells of in one answer."""
+
 _SCHEMES = {
     "abfs": "abfss",
     "abfss": "abfss",
@@ -70,8 +73,12 @@ class Backend(Protocol):
         """The bytes of the file."""
         ...
 
-    def list(self, prefix: str, recursive: bool) -> builtins.list[Entry]:
-        """The files in the folder, in no order."""
+    def list(self, prefix: str, recursive: bool, after: str = "") -> builtins.list[Entry]:
+        """The files in the folder, those alone whose names come after one; in no order."""
+        ...
+
+    def list_first(self, prefix: str, recursive: bool) -> tuple[builtins.list[Entry], bool]:
+        """Some files in the folder, as many as one look gives, in no order, and whether they are all."""
         ...
 
     def folders(self, prefix: str) -> builtins.list[str]:

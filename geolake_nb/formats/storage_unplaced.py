@@ -37,8 +37,11 @@ class _Unplaced:
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise StorageError("the catalog has not yet said where the table lies", where=self._name)
 
-    def list(self, _prefix: str, _recursive: bool) -> builtins.list[Entry]:
+    def list(self, _prefix: str, _recursive: bool, _after: str = "") -> builtins.list[Entry]:
         return []
+
+    def list_first(self, _prefix: str, _recursive: bool) -> tuple[builtins.list[Entry], bool]:
+        return [], True
 
     def folders(self, _prefix: str) -> builtins.list[str]:
         return []

@@ -28,6 +28,18 @@ def in_parts(folder: Path, files: int, parts: int) -> Path:
     return folder
 
 
+def with_long_log(folder: Path, files: int, commits: int) -> Path:
+    """A Delta table whose log still has so many commits from before its checkpoint, and three after it."""
+    make_checkpoint(folder, "geo", files)
+    log = folder / "_delta_log"
+    newest = (log / f"{1:020}.json").read_bytes()
+    (log / f"{0:020}.checkpoint.parquet").rename(log / f"{commits:020}.checkpoint.parquet")
+    for version in range(commits + 3):
+        (log / f"{version:020}.json").write_bytes(newest if version > commits else b'{"commitInfo":{}}')
+    (log / "_last_checkpoint").write_text(json.dumps({"version": commits, "size": files + 2}))
+    return folder
+
+
 def with_sidecars(folder: Path, files: int, parts: int) -> Path:
     """A Delta table with a v2 checkpoint, whose files stand in so many sidecar files."""
     log, whole = _checkpoint(folder, files)

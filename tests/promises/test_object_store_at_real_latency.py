@@ -12,8 +12,9 @@ import pytest
 
 import geolake_nb as gl
 from tests.heavy.bench_open_delta import make_checkpoint, make_json
+from tests.heavy.folder_store import folder_store
 from tests.http_proxy import longest_chain, most_in_flight, proxy_to
-from tests.promises.stored_tables import in_parts, many_files, many_manifests, with_sidecars
+from tests.promises.stored_tables import in_parts, many_files, many_manifests, with_long_log, with_sidecars
 from tests.small_tables import make_delta, make_havasu, make_parquet
 
 if TYPE_CHECKING:
@@ -77,6 +78,37 @@ def test_opening_asks_few_times_in_a_row(store, tmp_path, name):
     table.explain("ST_Intersects(geom, ST_MakeEnvelope(5, 45, 11, 60))")
     str(table)
     assert store.seen == []
+
+
+def test_a_long_log_is_not_listed_from_its_start(tmp_path):
+    folder = with_long_log(tmp_path / "lake" / "t", FILES, 2_500)
+    with folder_store(tmp_path, delay=DELAY) as store:
+        store.seen()
+        table = gl.open("s3://lake/t", storage_options=store.options)
+        seen = store.seen()
+        # Its history is that of the whole log.
+        assert [one.version for one in table.history()] == [*range(2_502, -1, -1)]
+    assert (table.version, len(table.files)) == (2_502, FILES)
+    assert table.files.table.equals(gl.open(folder).files.table)
+    # What is there first, and what comes after the checkpoint: the whole takes three.
+    assert sum("list-type" in one.path and "_delta_log" in one.path for one in seen) == 2
+    assert longest_chain(seen) <= LONGEST_CHAIN
+
+
+def test_a_set_of_parquet_files_is_listed_once(tmp_path):
+    folder = tmp_path / "lake" / "t"
+    folder.parent.mkdir()
+    make_parquet(folder)
+    one = next(folder.rglob("*.parquet"))
+    for number in range(1_500):
+        (folder / f"linked-{number:05}.parquet").hardlink_to(one)
+    with folder_store(tmp_path, delay=0) as store:
+        store.seen()
+        table = gl.open("s3://lake/t", storage_options=store.options)
+        listings = [one.path for one in store.seen() if "prefix=t" in one.path and "metadata" not in one.path]
+    assert len(table.files) == len(gl.open(folder).files) > 1_500
+    # Two answers for all the names; before, one each to see that there is no log, that there are files, and a folder.
+    assert len(listings) == 5
 
 
 def test_many_footers_are_asked_for_at_a_time(store, tmp_path):

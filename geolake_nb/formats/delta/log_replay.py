@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, MissingFileError
-from geolake_nb.formats.delta.checkpoint_reading import open_checkpoint, read_checkpoint_files
+from geolake_nb.formats.delta.checkpoint_reading import CheckpointFiles, open_checkpoint, read_checkpoint_files
 from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, scan_commit
 from geolake_nb.formats.delta.file_actions import empty_files, file_keys, keep_rows
 from geolake_nb.formats.delta.log_segment import LOG
@@ -75,10 +75,9 @@ class LogState:
 
 def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallActions], Sequence[str]]) -> LogState:
     """Read and reconcile the files of a segment; `partitions` gives the partition columns as the log names them."""
-    deltas = read_deltas(storage, segment)
-    base = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
-    actions = [*(base.actions if base else ()), *(action for delta in deltas for action in delta.actions)]
-    small = SmallActions.reconciled(actions)
+    covered = storage.ahead(lambda: _covered_commit(storage, segment))
+    base, deltas = _base_and_deltas(storage, segment)
+    small = _reconciled(base, deltas)
     if small.protocol is None or small.metadata is None:
         lost = "protocol" if small.protocol is None else "metaData"
         raise CorruptTableError(
@@ -87,13 +86,24 @@ def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallAct
     names = partitions(small)
     old = empty_files(names) if base is None else read_checkpoint_files(storage, base, names)
     files = live_files(old, file_actions(deltas, names))
-    return LogState(small, files, _commit_info(storage, segment, deltas))
+    own = deltas[-1] if segment.commit in segment.deltas[-1:] else covered()
+    return LogState(small, files, _commit_info(own))
 
 
 def small_actions(storage: Storage, segment: LogSegment) -> SmallActions:
     """The protocol, the metadata and what else is not about files, without reading what is."""
-    base = None if segment.checkpoint is None else open_checkpoint(storage, segment.checkpoint)
+    return _reconciled(*_base_and_deltas(storage, segment))
+
+
+def _base_and_deltas(storage: Storage, segment: LogSegment) -> tuple[CheckpointFiles | None, list[CommitFile]]:
+    """The checkpoint, where there is one, and what came after it, asked for at the same time."""
+    checkpoint = segment.checkpoint
+    base = storage.ahead(lambda: None if checkpoint is None else open_checkpoint(storage, checkpoint))
     deltas = read_deltas(storage, segment)
+    return base(), deltas
+
+
+def _reconciled(base: CheckpointFiles | None, deltas: Sequence[CommitFile]) -> SmallActions:
     return SmallActions.reconciled(
         [*(base.actions if base else ()), *(one for delta in deltas for one in delta.actions)]
     )
@@ -140,13 +150,14 @@ def read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
     ]
 
 
-def _commit_info(storage: Storage, segment: LogSegment, deltas: Sequence[CommitFile]) -> Mapping[str, Any] | None:
-    if segment.commit is None:
+def _covered_commit(storage: Storage, segment: LogSegment) -> CommitFile | None:
+    """The commit of the version where a checkpoint or a compacted log stands for it: these keep no commitInfo."""
+    if segment.commit is None or segment.commit in segment.deltas[-1:]:
         return None
-    if segment.deltas and segment.deltas[-1] == segment.commit:
-        actions = deltas[-1].actions
-    else:  # the commit is inside the checkpoint or a compacted log, which keep no commitInfo
-        blob = next(iter(storage.read_many([segment.commit], missing_ok=True)))
-        actions = () if blob is None else scan_commit(f"{storage.location}/{segment.commit}", blob).actions
-    infos = [action["commitInfo"] for action in actions if isinstance(action.get("commitInfo"), dict)]
+    blob = next(iter(storage.read_many([segment.commit], missing_ok=True)))
+    return None if blob is None else scan_commit(f"{storage.location}/{segment.commit}", blob)
+
+
+def _commit_info(commit: CommitFile | None) -> Mapping[str, Any] | None:
+    infos = [one["commitInfo"] for one in (commit.actions if commit else ()) if isinstance(one.get("commitInfo"), dict)]
     return infos[0] if infos else None

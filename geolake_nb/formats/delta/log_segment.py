@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
 from geolake_nb.errors import CorruptTableError, MissingFileError, NotATableError, StorageError, VersionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from geolake_nb.formats.storage import Entry, Storage
 
-__all__ = ["LOG", "Checkpoint", "CheckpointHint", "CompactedLog", "LogListing", "LogSegment", "has_log", "list_log"]
+__all__ = [
+    "LOG",
+    "Checkpoint",
+    "CheckpointHint",
+    "CompactedLog",
+    "LogListing",
+    "LogSegment",
+    "list_log",
+    "newest_log",
+]
 
 LOG = "_delta_log"
 _HINT = f"{LOG}/_last_checkpoint"
@@ -43,6 +52,10 @@ class CheckpointHint(enum.Enum):
     """It is no JSON object with a version."""
     WRONG = "wrong"
     """It names a checkpoint that is not there or lacks parts."""
+
+
+_Hint: TypeAlias = "Mapping[str, Any] | CheckpointHint | None"
+"""What `_last_checkpoint` holds, what is wrong with it, or nothing where it is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +90,7 @@ class LogSegment:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """What is in the log of a table."""
+    """What is in the log of a table, or in its newest part."""
 
     location: str
     commits: Mapping[int, Entry] = field(default_factory=dict, hash=False)
@@ -87,6 +100,30 @@ class LogListing:
     incomplete: Mapping[int, str] = field(default_factory=dict, hash=False)
     """What is missing of checkpoints that lack parts, by version."""
     hint: CheckpointHint = CheckpointHint.MISSING
+    since: int = 0
+    """The version from which on it was looked at."""
+
+    def judging(self, hint: _Hint) -> LogListing:
+        """The same with what is to be said of the hint."""
+        versions = [one.version for one in self.checkpoints]
+        if hint is None:
+            judged = CheckpointHint.MISSING
+        elif isinstance(hint, CheckpointHint):
+            judged = hint
+        elif hint["version"] not in versions:
+            judged = CheckpointHint.WRONG
+        else:
+            judged = CheckpointHint.RIGHT if hint["version"] == versions[-1] else CheckpointHint.STALE
+        return replace(self, hint=judged)
+
+    def checked(self) -> LogListing:
+        """The same where there is a version; else an error that says what is left of the log."""
+        if self.latest >= 0:
+            return self
+        if self.incomplete:
+            what = "; ".join(f"the checkpoint of version {at} lacks {what}" for at, what in self.incomplete.items())
+            raise CorruptTableError(what, where=f"{self.location}/{LOG}")
+        raise NotATableError("there is no Delta log", where=self.location)
 
     @property
     def latest(self) -> int:
@@ -162,49 +199,52 @@ def list_log(storage: Storage) -> LogListing:
     Traceback (most recent call last):
     geolake_nb.errors.NotATableError: /...: there is no Delta log
     """
-    hint = _read_hint(storage)
+    hint = storage.ahead(lambda: _read_hint(storage))
     try:
         entries = storage.list(LOG)
     except MissingFileError:
         entries = []
     except StorageError:
-        if not storage.location.startswith(("http:", "https:")):
+        if not _lists_nothing(storage):
             raise
-        entries = _probe(storage, hint)
-    listing = _sorted_out(storage.location, entries)
-    if listing.latest < 0:
-        if listing.incomplete:
-            what = "; ".join(f"the checkpoint of version {at} lacks {what}" for at, what in listing.incomplete.items())
-            raise CorruptTableError(what, where=f"{storage.location}/{LOG}")
-        raise NotATableError("there is no Delta log", where=storage.location)
-    return LogListing(
-        listing.location,
-        listing.commits,
-        listing.compacted,
-        listing.checkpoints,
-        listing.incomplete,
-        _judged(hint, listing),
-    )
+        entries = _probe(storage, hint())
+    return _sorted_out(storage.location, entries).judging(hint()).checked()
 
 
-def has_log(storage: Storage) -> bool:
-    """Whether a log is below the root, or what is left of one: a single look where folders can be listed.
+def newest_log(storage: Storage) -> LogListing | None:
+    """What makes the newest version, or what is left of it; `None` where there is no log.
+
+    Where a store tells of a log in many answers, only what comes after the hinted checkpoint is asked for.
 
     >>> import tempfile
     >>> from geolake_nb.formats.storage import Storage
-    >>> has_log(Storage.at(tempfile.mkdtemp()))
-    False
+    >>> newest_log(Storage.at(tempfile.mkdtemp())) is None
+    True
     """
+    hint = storage.ahead(lambda: _read_hint(storage))
     try:
-        entries = storage.list(LOG)
+        entries, whole = storage.list_first(LOG)
     except MissingFileError:
-        return False
+        return None
     except StorageError:
-        if not storage.location.startswith(("http:", "https:")):
+        if not _lists_nothing(storage):
             raise
-        entries = _probe(storage, _read_hint(storage))
-    listing = _sorted_out(storage.location, entries)
-    return listing.latest >= 0 or bool(listing.incomplete)
+        entries, whole = _probe(storage, hint()), True
+    if not whole and (since := _worthwhile_start(hint(), entries)):
+        found = _sorted_out(storage.location, storage.list(LOG, after=f"{since:020}")).judging(hint())
+        if found.hint is not CheckpointHint.WRONG:
+            return replace(found, since=since)
+    listing = _sorted_out(storage.location, entries if whole else storage.list(LOG))
+    return listing.judging(hint()) if listing.latest >= 0 or listing.incomplete else None
+
+
+def _worthwhile_start(hint: _Hint, first: Sequence[Entry]) -> int:
+    """The version of the hinted checkpoint where all that one look has given is older, else 0."""
+    # A store that goes on after a name tells of the sidecar files of all checkpoints too, one by one.
+    if hint is None or isinstance(hint, CheckpointHint) or "v2Checkpoint" in hint:
+        return 0
+    name = f"{LOG}/{hint['version']:020}"
+    return hint["version"] if first and all(entry.path < name for entry in first) else 0
 
 
 def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
@@ -240,7 +280,7 @@ def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
     return LogListing(location, commits, tuple(compacted), checkpoints, incomplete)
 
 
-def _read_hint(storage: Storage) -> Mapping[str, Any] | CheckpointHint | None:
+def _read_hint(storage: Storage) -> _Hint:
     try:
         data = storage.read(_HINT)
     except MissingFileError:
@@ -254,18 +294,12 @@ def _read_hint(storage: Storage) -> Mapping[str, Any] | CheckpointHint | None:
     return hint
 
 
-def _judged(hint: Mapping[str, Any] | CheckpointHint | None, listing: LogListing) -> CheckpointHint:
-    if hint is None:
-        return CheckpointHint.MISSING
-    if isinstance(hint, CheckpointHint):
-        return hint
-    versions = [one.version for one in listing.checkpoints]
-    if hint["version"] not in versions:
-        return CheckpointHint.WRONG
-    return CheckpointHint.RIGHT if hint["version"] == versions[-1] else CheckpointHint.STALE
+def _lists_nothing(storage: Storage) -> bool:
+    """Whether it is on a web server, which gives files and no listings."""
+    return storage.location.startswith(("http:", "https:"))
 
 
-def _probe(storage: Storage, hint: Mapping[str, Any] | CheckpointHint | None) -> list[Entry]:
+def _probe(storage: Storage, hint: _Hint) -> list[Entry]:
     """The log by its file names where nothing can be listed: the checkpoint of the hint, then commit by commit."""
     from geolake_nb.formats.storage import Entry
 

@@ -18,7 +18,7 @@ from geolake_nb.formats.delta.file_actions import PARTITION
 from geolake_nb.formats.delta.file_stats import FileStats, read_stats
 from geolake_nb.formats.delta.history import commit_time, version_at
 from geolake_nb.formats.delta.log_replay import LogState, SmallActions, replay
-from geolake_nb.formats.delta.log_segment import has_log, list_log
+from geolake_nb.formats.delta.log_segment import LogListing, list_log, newest_log
 from geolake_nb.formats.delta.partition_values import partition_scalars, typed_partition
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.file_table import FileTable
@@ -44,7 +44,7 @@ def is_delta(storage: Storage) -> bool:
     >>> is_delta(Storage.at(tempfile.mkdtemp()))
     False
     """
-    return has_log(storage)
+    return newest_log(storage) is not None
 
 
 def open_delta(
@@ -53,14 +53,16 @@ def open_delta(
     version: int | None = None,
     timestamp: datetime | None = None,
     allow_unknown_features: bool = False,
+    log: LogListing | None = None,
 ) -> Snapshot:
     """The newest version, the one of that number, or the one that was newest at that time.
 
-    A table with a reader feature that is not known is refused unless `allow_unknown_features`.
+    A table with a reader feature that is not known is refused unless `allow_unknown_features`. `log` is what
+    `newest_log` has just given, where one has looked already.
     """
     if version is not None and timestamp is not None:
         raise VersionError("version and timestamp are both given", where=storage.location, remedy="give one of them")
-    listing = list_log(storage)
+    listing = _listing(storage, log, newest=version is None and timestamp is None)
     if timestamp is not None:
         version = version_at(storage, listing, timestamp)
     segment = listing.segment(version)
@@ -121,6 +123,12 @@ def open_delta(
         details=details,
         scalars=_scalars(schema, mapping, stats, texts, values),
     )
+
+
+def _listing(storage: Storage, log: LogListing | None, *, newest: bool) -> LogListing:
+    if log is None and newest:
+        log = newest_log(storage)
+    return list_log(storage) if log is None or (log.since and not newest) else log.checked()
 
 
 def _schema(metadata: DeltaMetadata, where: str) -> Schema:

@@ -100,11 +100,12 @@ def find_metadata(storage: Storage) -> str | None:
 
     `None` where there is none. A hint that names a file that is not there is passed over.
     """
+    hinted = storage.ahead(lambda: _read_hint(storage))
     modified = {posixpath.basename(entry.path): entry.modified for entry in storage.list(_FOLDER)}
     names = {name for name in modified if is_metadata_path(name)}
     if not names:
         return None
-    hint = _read_hint(storage) if posixpath.basename(_HINT) in modified else None
+    hint = hinted() if posixpath.basename(_HINT) in modified else None
     chosen = _hinted(hint, names) if hint else None
     if chosen is None:
         # A commit that lost a race can leave a second file of the same number behind.

@@ -88,16 +88,24 @@ class ParquetDetails:
 
 
 def is_parquet_place(storage: Storage, path: str = "", *, passing_over: Callable[[str], bool] | None = None) -> bool:
-    """Whether a file is Parquet, or a folder holds some: cheap, a listing a level until the first one is found.
+    """Whether a file is Parquet, or a folder holds some: cheap, one look, then a level at a time until there is one.
 
     Files of which `passing_over` is true by their names do not count.
     """
     if path and storage.exists(path):
         return storage.size(path) >= 12 and storage.read_range(path, storage.size(path) - 4, 4) == MAGIC
+
+    def is_data(file: str) -> bool:
+        below = file[len(path) :].lstrip("/")
+        return is_parquet_name(file) and not is_hidden(below) and not (passing_over and passing_over(_name(file)))
+
+    first, whole = storage.list_first(path, recursive=True)
+    found = any(is_data(entry.path) for entry in first)
+    if found or whole:
+        return found
     folder = path
     for _ in range(_DEEPEST):
-        names = [entry.path for entry in storage.list(folder) if not is_hidden(_name(entry.path))]
-        if any(is_parquet_name(name) and not (passing_over and passing_over(_name(name))) for name in names):
+        if any(is_data(entry.path) for entry in storage.list(folder)):
             return True
         below = [name for name in storage.folders(folder) if not is_hidden(_name(name))]
         if not below:

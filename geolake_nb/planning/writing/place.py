@@ -17,8 +17,8 @@ __all__ = ["require_no_owner", "require_no_table"]
 def require_no_table(target: Storage) -> None:
     """Raise where a table is already, of whatever format: it would be hidden, and its files taken by a VACUUM."""
     found = table_at(target)
-    if found is not None and (found is not TableFormat.PARQUET or has_other_files(target)):
-        what = f"there is a table already, of {found.value.capitalize()}"
+    if found is not None and (found.format is not TableFormat.PARQUET or has_other_files(target)):
+        what = f"there is a table already, of {found.format.value.capitalize()}"
         raise RefusedError(what, where=target.location, remedy="give another place")
     require_no_owner(target, remedy="give another place")
 

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from geolake_nb.errors import CorruptTableError, NotATableError, StorageError, VersionError
-from geolake_nb.formats.delta import is_delta
-from geolake_nb.formats.delta.log_segment import CheckpointHint, list_log
+from geolake_nb.formats.delta import is_delta, open_delta
+from geolake_nb.formats.delta.log_segment import CheckpointHint, list_log, newest_log
 from geolake_nb.formats.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove, write_checkpoint
 
@@ -231,7 +231,7 @@ class Unlisted(Storage):
 
     location = "https://host.org/t"
 
-    def list(self, prefix="", *, recursive=False):
+    def list(self, prefix="", *, recursive=False, after=""):
         raise StorageError("the web server lists no folders", where=self.location)
 
 
@@ -250,3 +250,66 @@ def test_without_a_listing_the_log_is_found_by_its_names(made, hint):
     listing = list_log(Unlisted(storage._place, storage._backend))
     assert listing.latest == 3
     assert len(listing.checkpoints) == (hint is not None)
+
+
+class Paged(Storage):
+    """A store that tells of four files in one answer, in the order of their names."""
+
+    def __init__(self, made: LogMaker) -> None:
+        super().__init__(made.storage._place, made.storage._backend)
+        self.listed: list[str] = []
+
+    def list(self, prefix="", *, recursive=False, after=""):
+        self.listed.append(after)
+        return super().list(prefix, recursive=recursive, after=after)
+
+    def list_first(self, prefix="", *, recursive=False):
+        found = super().list(prefix, recursive=recursive)
+        return found[:4], len(found) <= 4
+
+
+LONG_LOG_HINTS = {
+    # What the hint says, how it is judged, and after which name the log is then listed ("": the whole).
+    "right": ('{"version":8,"size":3}', CheckpointHint.RIGHT, f"{8:020}"),
+    "stale": ('{"version":6,"size":3}', CheckpointHint.STALE, f"{6:020}"),
+    "not there": ('{"version":7,"size":3}', CheckpointHint.WRONG, f"{7:020}"),
+    "beyond the end": ('{"version":99,"size":3}', CheckpointHint.WRONG, f"{99:020}"),
+    "in the first answer": ('{"version":1,"size":3}', CheckpointHint.WRONG, ""),
+    "negative": ('{"version":-8,"size":3}', CheckpointHint.WRONG, ""),
+    "with sidecar files": ('{"version":8,"v2Checkpoint":{}}', CheckpointHint.RIGHT, ""),
+    "corrupt": ('{"version":', CheckpointHint.CORRUPT, ""),
+    "missing": (None, CheckpointHint.MISSING, ""),
+}
+
+
+@pytest.mark.parametrize("name", LONG_LOG_HINTS)
+def test_of_a_long_log_what_comes_after_the_hint_is_looked_at(made, name):
+    hint, judged, listed_after = LONG_LOG_HINTS[name]
+    made.commit(0, *START, add("v0"))
+    for version in range(1, 11):
+        made.commit(version, add(f"v{version}"))
+    for version in (6, 8):
+        made.checkpoint(version, *START, *(add(f"v{one}") for one in range(version + 1)))
+    if hint is not None:
+        made.hint(hint)
+    storage = Paged(made)
+    found = newest_log(storage)
+    assert found.segment() == list_log(made.storage).segment()
+    assert found.hint is judged
+    assert storage.listed[0] == listed_after
+    assert (found.since > 0) == (name in ("right", "stale"))
+    # What was not looked at is there all the same.
+    for version, newest in ((0, 0), (3, 3), (7, 7), (10, 10), (None, 10)):
+        opened = open_delta(storage, version=version, log=found)
+        assert opened.files.table["path"].to_pylist() == [f"v{one}" for one in range(newest + 1)]
+    with pytest.raises(VersionError, match="the versions are 0 to 10"):
+        open_delta(storage, version=11, log=found)
+
+
+def test_a_gap_in_a_long_log_is_told_as_in_a_short_one(made):
+    made.commit(0, *START, add("v0"))
+    for version in (1, 2, 3, 4, 5, 8):
+        made.commit(version, add(f"v{version}"))
+    made.checkpoint(5, *START, add("v0")).hint('{"version":5}')
+    with pytest.raises(CorruptTableError, match="the log has a gap: versions 6 to 7 are missing; open version 5"):
+        open_delta(Paged(made))
