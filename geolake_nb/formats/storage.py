@@ -164,7 +164,7 @@ class Storage:
         if isinstance(backend, LocalFolder):
             backend.size(key)  # for its errors
             return pa.OSFile(backend.check(key))
-        return pa.BufferReader(backend.read(key))
+        return pa.BufferReader(backend.view(key) if isinstance(backend, ObjectPrefix) else backend.read(key))
 
     def open_many(self, paths: Sequence[str], *, workers: int = 16) -> Iterator[pa.NativeFile]:
         """The files as `open` gives them, in order; from a store, which has them sent whole, in parallel."""

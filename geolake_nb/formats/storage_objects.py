@@ -92,10 +92,14 @@ class ObjectPrefix:
 
     def read(self, key: str) -> bytes:
         """The whole file."""
+        return bytes(self.view(key))
+
+    def view(self, key: str) -> memoryview:
+        """The whole file where the library has put it."""
         import obstore
 
         with self._errors(key):
-            return bytes(obstore.get(self._store, self._prefix + key).bytes())
+            return memoryview(obstore.get(self._store, self._prefix + key).bytes())
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Part of the file, shorter where the file ends before."""
