@@ -19,6 +19,7 @@ __all__ = [
     "JsonError",
     "MissingDependencyError",
     "MissingFileError",
+    "NoAnswerError",
     "NotATableError",
     "OpenError",
     "OutcomeUnknownError",
@@ -125,6 +126,14 @@ class MissingFileError(StorageError, FileNotFoundError):
 
     advice: ClassVar[str] = (
         "Check the spelling of the path; where a file of a table is gone, open an earlier version or restore the file."
+    )
+
+
+class NoAnswerError(StorageError):
+    """A store that does not answer, or fails at what it was asked: it may have done it or not."""
+
+    advice: ClassVar[str] = (
+        "Try again when the store answers; where a table was being changed, look at `geolake history TABLE` first."
     )
 
 

@@ -17,6 +17,7 @@ from geolake_nb.errors import (
     AlreadyThereError,
     MissingDependencyError,
     MissingFileError,
+    NoAnswerError,
     OutcomeUnknownError,
     StorageError,
 )
@@ -208,7 +209,7 @@ class ObjectPrefix:
                 raise
             except known.BaseError as problem:
                 status = _STATUS.search(str(problem))
-                if status and status[1].startswith("4") and status[1] not in _MAY_HAVE_LANDED:
+                if status and _is_refusal(status[1]):
                     raise
                 raise OutcomeUnknownError(
                     f"the file may have been written or not, the store does not say: {self._clean(problem)}",
@@ -342,8 +343,9 @@ class ObjectPrefix:
             if status and status[1] == "404":
                 raise MissingFileError("there is no such bucket or folder", where=where) from None
             if status:
-                raise StorageError(f"the store answers with {status[1]} {status[2]}".rstrip(), where=where) from None
-            raise StorageError(f"the store does not answer: {self._clean(problem)}", where=where) from None
+                kind = StorageError if _is_refusal(status[1]) else NoAnswerError
+                raise kind(f"the store answers with {status[1]} {status[2]}".rstrip(), where=where) from None
+            raise NoAnswerError(f"the store does not answer: {self._clean(problem)}", where=where) from None
         except BaseException as problem:
             # How the library ends where an option makes no sense to it, such as an endpoint that is no URL.
             if type(problem).__name__ != "PanicException":
@@ -354,6 +356,11 @@ class ObjectPrefix:
         """The first line of the message, without queries and without what the options hold."""
         text = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
         return without_secrets(text, self._secrets)[:300]
+
+
+def _is_refusal(status: str) -> bool:
+    """Whether a store that answers so has not done what it was asked."""
+    return status.startswith("4") and status not in _MAY_HAVE_LANDED
 
 
 def _put_once(store: Any, key: str, data: bytes) -> None:

@@ -2,6 +2,8 @@
 
 A change first gets ready in the hidden folder: old and new footers, or new files as a whole. Then its steps are
 written down in the journal, which decides that it will be made, and then they are made. Every step can be made again.
+One that cannot be made takes back all, by what is there; where the store does not say what became of a step, nothing is
+taken back, the change is said to be unknown, and whoever comes next ends it.
 
 - A footer: the file is replaced by one with the same pages, at once.
 - Files written again: the old ones of a folder move to the hidden folder, then the new ones of it move in. Between the
@@ -12,20 +14,32 @@ written down in the journal, which decides that it will be made, and then they a
 from __future__ import annotations
 
 import json
-import os.path
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from geolake_nb.errors import AlreadyThereError, ConflictError, GeolakeError, RefusedError
+from geolake_nb.errors import (
+    AlreadyThereError,
+    ConflictError,
+    CorruptTableError,
+    GeolakeError,
+    MissingFileError,
+    NoAnswerError,
+    OutcomeUnknownError,
+    RefusedError,
+    StorageError,
+)
+from geolake_nb.formats.parquet.file_moves import make_move, moves_of, take_back
 from geolake_nb.formats.parquet.footer import parse_footer
-from geolake_nb.formats.parquet.footer_change import FileState, FooterChange, drop_checksum, footer_digest, put_footer
+from geolake_nb.formats.parquet.footer_change import FileState, FooterChange, footer_digest, put_footer
 from geolake_nb.formats.parquet.journal import Outcome, begin_change, end_change, kept_folder, old_place, read_journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from geolake_nb.formats.parquet.journal import JournalEntry
     from geolake_nb.formats.storage import Storage
@@ -35,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["SetChange", "action", "commit_set", "end_pending", "find_change", "footers_kept"]
 
 _WORKERS = 4
+_UNKNOWN = (NoAnswerError, OutcomeUnknownError)
 _FOOTERS = pa.schema([("path", pa.string()), ("old", pa.binary()), ("new", pa.binary())])
 
 
@@ -77,6 +92,7 @@ def commit_set(storage: Storage, change: SetChange, *, on_step: OnStep | None = 
     """Make a change, after all that were cut short, and give its number.
 
     Nothing is changed where a file is not as planned. `on_step` is told of each step when it is done.
+    OutcomeUnknownError: it may be made, or in part, and the next change ends it.
     """
     tell = on_step or _silent
     ended = end_pending(storage)
@@ -89,8 +105,26 @@ def commit_set(storage: Storage, change: SetChange, *, on_step: OnStep | None = 
         tell("ready")
         known = read_journal(storage)
         version = known[-1].version + 1 if known else 1
+        entry = _begin(storage, version, change, steps)
+        if entry is None:
+            end_pending(storage)  # another one was first: it ends before the files are looked at again
+            continue
+        tell("begun")
+        with _said_to_be_unknown(storage, entry.version, entry.transaction):
+            for one in forgotten:
+                storage.remove_folder(kept_folder(one))
+                tell(f"forget {one}")
+        _make(storage, entry, tell)
+        return version
+
+
+def _begin(
+    storage: Storage, version: int, change: SetChange, steps: tuple[Mapping[str, Any], ...]
+) -> JournalEntry | None:
+    """Write the change down as this version; `None` if the version is another one's."""
+    with _said_to_be_unknown(storage, version, change.transaction):
         try:
-            entry = begin_change(
+            return begin_change(
                 storage,
                 version,
                 transaction=change.transaction,
@@ -100,14 +134,25 @@ def commit_set(storage: Storage, change: SetChange, *, on_step: OnStep | None = 
                 metrics=change.metrics,
             )
         except AlreadyThereError:
-            end_pending(storage)  # another one was first: it ends before the files are looked at again
-            continue
-        tell("begun")
-        for one in forgotten:
-            storage.remove_folder(kept_folder(one))
-            tell(f"forget {one}")
-        _make(storage, entry, tell)
-        return version
+            # Our own, where a store has written it, called itself too busy, and was asked again.
+            found = find_change(storage, change.transaction)
+            return found if found is not None and found.version == version else None
+
+
+@contextmanager
+def _said_to_be_unknown(
+    storage: Storage, version: int, transaction: str, *, after: tuple[type[GeolakeError], ...] = _UNKNOWN
+) -> Iterator[None]:
+    """Tell of errors after which nobody knows how far a change is, and by what a look finds it again."""
+    try:
+        yield
+    except after as problem:
+        raise OutcomeUnknownError(
+            f"change {version} may be in the table or not, or in part: {str(problem)[:300]}",
+            where=storage.location,
+            remedy="keep all files and look at the history again: it is begun if a change has the transaction"
+            f" {transaction}, and the next one that is applied, also this one again, ends it",
+        ) from None
 
 
 def _get_ready(
@@ -185,8 +230,20 @@ def _write_footers(storage: Storage, transaction: str, footers: list[tuple[str, 
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, _FOOTERS, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
         writer.write_table(table)
-    storage.remove(_footers_place(transaction))  # of an earlier try that did not get as far as the journal
-    storage.put_if_absent(_footers_place(transaction), sink.getvalue().to_pybytes())
+    place, data = _footers_place(transaction), sink.getvalue().to_pybytes()
+    storage.remove(place)  # of an earlier try that did not get as far as the journal
+    try:
+        storage.put_if_absent(place, data)
+    except AlreadyThereError:
+        if storage.read(place) != data:  # else the store has written it, called itself too busy, and was asked again
+            raise
+    except OutcomeUnknownError as problem:
+        # Of what is kept, not of the change, which is not begun yet.
+        raise StorageError(
+            f"the footers to keep may not be written; the table is as it was: {problem.what}",
+            where=problem.where,
+            remedy="apply the plan again when the store answers",
+        ) from None
 
 
 def _read_footers(storage: Storage, transaction: str) -> dict[str, tuple[bytes, bytes]]:
@@ -203,24 +260,25 @@ def _read_footers(storage: Storage, transaction: str) -> dict[str, tuple[bytes, 
 
 def _make(storage: Storage, entry: JournalEntry, tell: OnStep) -> None:
     """Make the steps of a change as far as they are not made, and note its end."""
+    unknown = partial(_said_to_be_unknown, storage, entry.version, entry.transaction)
     footers = [step["footer"] for step in entry.steps if "footer" in step]
-    problems = _put_footers(storage, entry, footers, tell) if footers else {}
-    moves = sorted(
-        ((kind, held) for step in entry.steps for kind, held in step.items() if kind != "footer"),
-        key=lambda one: (os.path.dirname(one[1]["path"]), one[0] == "put"),
-    )
-    made: list[tuple[str, Mapping[str, Any]]] = []
+    moves = moves_of(entry.steps)
+    with unknown():
+        problems = _put_footers(storage, entry, footers, tell) if footers else {}
     try:
-        for kind, held in moves:
-            made.append((kind, held))
-            (_take if kind == "take" else _put)(storage, held)
-            tell(f"{kind} {held['path']}")
-    except GeolakeError:
-        for kind, held in reversed(made):
-            (_untake if kind == "take" else _unput)(storage, held)
-        end_change(storage, entry.version, Outcome(abandoned=True))
+        with unknown():
+            for kind, held in moves:
+                make_move(storage, kind, held)
+                tell(f"{kind} {held['path']}")
+    except OutcomeUnknownError:
         raise
-    end_change(storage, entry.version, Outcome(skipped=tuple(problems)))
+    except GeolakeError:
+        with unknown(after=(GeolakeError,)):
+            take_back(storage, moves)  # all of them: some may have been made before the change was cut short
+            end_change(storage, entry.version, Outcome(abandoned=True))
+        raise
+    with unknown(after=(GeolakeError,)):
+        end_change(storage, entry.version, Outcome(skipped=tuple(problems)))
     tell("ended")
     for problem in problems.values():
         raise problem
@@ -234,8 +292,7 @@ def _put_footers(storage: Storage, entry: JournalEntry, steps: list[Any], tell: 
     def one(step: Mapping[str, Any]) -> None:
         path = step["path"]
         try:
-            now = FileState.now(storage, path)
-            if (now.footer, now.bytes) != (step["new_footer"], step["new_bytes"]):
+            if not _has_new_footer(storage, step):
                 if path not in known:
                     raise RefusedError("the new footer of the file is not kept", where=f"{storage.location}/{path}")
                 put_footer(storage, FileState.from_dict(step), known[path][1])
@@ -245,53 +302,20 @@ def _put_footers(storage: Storage, entry: JournalEntry, steps: list[Any], tell: 
 
     with ThreadPoolExecutor(_WORKERS) as pool:
         list(pool.map(one, steps))
-    return problems
+    for problem in problems.values():
+        if isinstance(problem, _UNKNOWN):
+            raise problem
+    # What was told as failed may have been done: the journal says what is.
+    failed = [step for step in steps if step["path"] in problems]
+    return {step["path"]: problems[step["path"]] for step in failed if not _has_new_footer(storage, step)}
 
 
-def _take(storage: Storage, held: Mapping[str, Any]) -> None:
-    """Move a file out of the set; one that is replaced by its own name stays until then."""
-    path, kept = held["path"], held["to"]
-    if not storage.exists(kept):
-        FileState.from_dict(held).require(storage)
-        storage.link(path, kept)
-    if not held["stays"] and storage.exists(path) and _same(storage, path, kept):
-        storage.remove(path)
-
-
-def _untake(storage: Storage, held: Mapping[str, Any]) -> None:
-    if storage.exists(held["to"]):
-        if not storage.exists(held["path"]):
-            storage.link(held["to"], held["path"])
-        storage.remove(held["to"])
-
-
-def _put(storage: Storage, held: Mapping[str, Any]) -> None:
-    """Move a file into the set."""
-    path, waiting = held["path"], held["from"]
-    where = f"{storage.location}/{path}"
-    if not storage.exists(waiting):
-        if not storage.exists(path):
-            raise ConflictError("the new file is gone", where=where, remedy="write it again")
-        return
-    if held["over"]:
-        drop_checksum(storage, path)
-        storage.rename(waiting, path)
-        return
-    if not storage.exists(path):
-        storage.link(waiting, path)
-    elif not _same(storage, path, waiting):
-        raise ConflictError("another writer has made a file of this name", where=where, remedy="plan again")
-    storage.remove(waiting)
-
-
-def _unput(storage: Storage, held: Mapping[str, Any]) -> None:
-    if not held["over"] and not storage.exists(held["from"]) and storage.exists(held["path"]):
-        storage.link(held["path"], held["from"])
-        storage.remove(held["path"])
-
-
-def _same(storage: Storage, one: str, other: str) -> bool:
-    return storage.size(one) == storage.size(other) and storage.parquet_footer(one) == storage.parquet_footer(other)
+def _has_new_footer(storage: Storage, step: Mapping[str, Any]) -> bool:
+    try:
+        now = FileState.now(storage, step["path"])
+    except (CorruptTableError, MissingFileError):
+        return False
+    return (now.footer, now.bytes) == (step["new_footer"], step["new_bytes"])
 
 
 def _silent(_: str) -> None:
