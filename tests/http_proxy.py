@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _BODILESS = (b"204", b"304")
 _TOO_BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
 _BUFFER = 1 << 20
+_KEY = re.compile(rb"<Key>([^<]*)</Key>")
 
 
 class Fate(enum.Enum):
@@ -41,6 +43,7 @@ class Exchange:
 
     method: str
     path: str
+    """With the query; after it, each behind a `#`, the keys that S3 is asked to remove."""
     fate: Fate
     status: int | None
     """What the server answered, whether the client saw it or not."""
@@ -98,11 +101,13 @@ class Proxy:
         head = await reader.readuntil(b"\r\n\r\n")
         began = time.monotonic()
         method, path, _ = head.decode("latin-1").split(" ", 2)
-        fate = self.rule(method, path)
         names = _headers(head)
         if b"expect" in names:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await _body(reader, names, unbounded=False)
+        if path.endswith("?delete"):  # S3 is told in the body what to remove
+            path = "#".join([path, *(key.decode() for key in _KEY.findall(body))])
+        fate = self.rule(method, path)
         given = None
         if fate not in (Fate.REQUEST_LOST, Fate.REFUSED):
             given = await self.answer(method, path, _without(head, self._unheard) + body, upstream)

@@ -1,15 +1,16 @@
-"""A proxy that loses the commit of a table, and nothing else."""
+"""A proxy that loses the commit of a table, or one of the requests that a change without a commit consists of."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from typing import TYPE_CHECKING
 
 from tests.http_proxy import Fate, proxy_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.http_proxy import Exchange, Proxy
 
@@ -38,12 +39,33 @@ class DroppingProxy:
                 return fate
             return left.pop() if left else Fate.PASSES
 
+        with self._ruled(rule):
+            yield
+
+    @contextlib.contextmanager
+    def losing_change(self, number: int, fate: Fate) -> Iterator[None]:
+        """What becomes of the nth request within the block that writes, copies or removes, the first being 1."""
+        changes = itertools.count(1)
+
+        def rule(method: str, path: str) -> Fate:
+            return fate if _is_change(method, path) and next(changes) == number else Fate.PASSES
+
+        with self._ruled(rule):
+            yield
+
+    @contextlib.contextmanager
+    def _ruled(self, rule: Callable[[str, str], Fate]) -> Iterator[None]:
         before = self._proxy.rule
         self._proxy.rule = rule
         try:
             yield
         finally:
             self._proxy.rule = before
+
+    @property
+    def changes(self) -> list[Exchange]:
+        """What clients have asked to be written, copied or removed so far, but for the files that try the store."""
+        return [one for one in self._proxy.seen if _is_change(one.method, one.path)]
 
     @property
     def commits(self) -> list[Exchange]:
@@ -53,8 +75,12 @@ class DroppingProxy:
     @property
     def removals(self) -> list[str]:
         """What clients have asked to be removed so far, but for the files that try the store."""
-        seen = self._proxy.seen
-        return [one.path for one in seen if one.method == "DELETE" and not one.path.endswith(".probe")]
+        return [one.path for one in self.changes if one.method != "PUT"]
+
+
+def _is_change(method: str, path: str) -> bool:
+    is_removal = method == "DELETE" or (method == "POST" and "?delete" in path)
+    return (is_removal or method == "PUT") and not path.endswith(".probe")
 
 
 @contextlib.contextmanager

@@ -6,10 +6,14 @@ instead of passing the answer back, or hangs up before the server has seen it.
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import requests
 
@@ -17,18 +21,27 @@ import geolake_nb as gl
 from geolake_nb.api.opening import Source
 from geolake_nb.api.plan import Plan
 from geolake_nb.errors import OutcomeUnknownError, StorageError
+from geolake_nb.formats.delta.commit import log_path
+from geolake_nb.formats.parquet.footer_change import FileState
+from geolake_nb.formats.parquet.journal import STAGED
+from geolake_nb.formats.parquet.replace import action
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
+from geolake_nb.formats.storage_objects import ObjectPrefix
+from geolake_nb.planning.change import Change, Verb
 from geolake_nb.spark.applying import Place
 from geolake_nb.spark.havasu_commit import commit_change
 from tests.formats.havasu_rows import EWKB, planned_append, planned_table, points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
+from tests.formats.parquet_sets import make_set
+from tests.formats.parquet_sets import points as set_points
 from tests.http_proxy import Fate, proxy_to
 from tests.promises.dropping_proxy import dropping_proxy
 from tests.small_tables import PLACES, data, make_delta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.promises.dropping_proxy import DroppingProxy
 
@@ -54,7 +67,9 @@ class Changed:
     def landed(self) -> int:
         """How many versions the history has that are of our transaction."""
         found = Counter(
-            one.details.get("txnId") or one.details.get("summary", {}).get("geolake.transaction")
+            one.details.get("txnId")
+            or one.details.get("transaction")
+            or one.details.get("summary", {}).get("geolake.transaction")
             for one in self.open().history()
         )
         return found[self.plan.transaction]
@@ -81,6 +96,32 @@ def delta(s3, s3_proxy, tmp_path) -> Changed:
     s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", f"unknown/{tmp_path.name}")
     held = in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}")
     return Changed(held["open"]().plan_repair(), **held)
+
+
+@pytest.fixture
+def delta_undo(delta) -> Changed:
+    """The way back from such a repair, which is a version of its own."""
+    delta.apply()
+    delta.plan = delta.open().plan_undo()
+    return delta
+
+
+@pytest.fixture
+def delta_rewrite(s3, s3_proxy, tmp_path) -> Changed:
+    """A file with the rows of another and one with new rows, for a Delta table in a bucket; both are written."""
+    folder = make_delta(tmp_path / "t")
+    add = next(
+        json.loads(line) for line in (folder / log_path(0)).read_text().splitlines() if line.startswith('{"add"')
+    )
+    for name in ("same.parquet", "more.parquet"):
+        shutil.copy(folder / add["add"]["path"], folder / name)
+    adds = [{"add": {**add["add"], "path": name}} for name in ("same.parquet", "more.parquet")]
+    gone = {"remove": {"path": add["add"]["path"], "deletionTimestamp": 1, "dataChange": True}}
+    url = s3.upload(folder, "lake", f"unknown/{tmp_path.name}")
+    storage = Storage.at(url, options=s3.options | {"aws_endpoint": s3_proxy.url})
+    change = Change(Verb.REWRITE, TableFormat.DELTA, url, 1, actions=[json.dumps(one) for one in (gone, *adds)])
+    plan = Plan(change, Source(TableFormat.DELTA, storage, url))
+    return Changed(plan, **in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}"))
 
 
 @pytest.fixture
@@ -119,7 +160,7 @@ def iceberg(rest_server, spark, tmp_path, monkeypatch) -> Iterator[Changed]:
 
 
 @pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
-@pytest.mark.parametrize("kind", ["delta", "havasu", "iceberg"])
+@pytest.mark.parametrize("kind", ["delta", "delta_rewrite", "delta_undo", "havasu", "iceberg"])
 def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
     table: Changed = request.getfixturevalue(kind)
     asked, removed, before = len(table.proxy.commits), len(table.proxy.removals), table.stored()
@@ -134,7 +175,7 @@ def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
     left = table.stored()
     assert len(table.proxy.removals) == removed
     assert before <= left
-    if kind != "delta" or fate is Fate.ANSWER_LOST:
+    if not kind.startswith("delta") or fate is Fate.ANSWER_LOST:
         assert before < left
 
     assert table.landed() == (1 if fate is Fate.ANSWER_LOST else 0)
@@ -146,6 +187,11 @@ def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
     assert left <= table.stored()
     if kind == "havasu":
         assert table.open().files.table["rows"].to_pylist() == [3, 2]
+    elif kind == "delta_rewrite":
+        paths = {"more.parquet", "same.parquet", *(f"part-{number}.parquet" for number in range(1, len(PLACES)))}
+        assert set(table.open().files.table["path"].to_pylist()) == paths
+    elif kind == "delta_undo":
+        assert not table.open().files.boxes("geom").known.any()
     else:
         assert table.open().files.boxes("geom").known.all()
         assert table.open().plan_repair().is_empty
@@ -166,6 +212,97 @@ def test_a_lost_way_back_is_unknown_until_a_look_tells(request, kind, fate):
     assert table.apply().version == before
     assert table.apply().version == before == table.open().version
     assert len(table.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+
+
+# ---- Sets of Parquet files, which have no commit: each request of a change is one that can be lost.
+
+
+def set_in_bucket(s3, proxy: DroppingProxy, folder: Path, kind: str, name: str) -> Changed:
+    """A set of two files, of which one is to be replaced, by its own name or another, or a single one to be mended."""
+    prefix = f"unknown/{name}"
+    url = s3.upload(folder, "lake", prefix)
+    held = in_bucket(s3, proxy, prefix)
+    if kind == "repair":
+        return Changed(held["open"]().plan_repair(), **held)
+    storage = Storage.at(url, options=s3.options | {"aws_endpoint": proxy.url})
+    size = (folder / STAGED / "x.parquet.new").stat().st_size
+    path = "0.parquet" if kind == "rewrite in place" else "x.parquet"
+    put = {"path": path, "from": f"{STAGED}/x.parquet.new", "bytes": size, "rows": 10}
+    actions = [action("take", FileState.now(storage, "0.parquet").to_dict()), action("put", put)]
+    change = Change(Verb.REWRITE, TableFormat.PARQUET, url, None, actions=actions)
+    return Changed(Plan(change, Source(TableFormat.PARQUET, storage, url)), **held)
+
+
+def ids_in_bucket(s3, name: str) -> list[int]:
+    """The ids that a reader sees who skips hidden names."""
+    prefix = f"unknown/{name}/"
+    files = [data for path, data in s3.objects("lake", prefix).items() if path.removeprefix(prefix)[0] != "_"]
+    return sorted(one for data in files for one in pq.read_table(pa.BufferReader(data))["id"].to_pylist())
+
+
+# How many requests change something before the entry in the journal is written, and from then on. A repair first
+# removes and writes the footers to keep. Between the entry and its end there is a new file, or there are two copies
+# and two removals; a copy over the old file needs no removal of that one.
+REQUESTS = {"repair": (2, 3), "rewrite": (0, 6), "rewrite in place": (0, 5)}
+
+
+@pytest.fixture
+def asking_once(monkeypatch) -> None:
+    """What is lost is lost for as long as the library below us would ask again."""
+    opened, once = ObjectPrefix._open, {"retry_config": {"max_retries": 0}}
+    monkeypatch.setattr(ObjectPrefix, "_open", lambda *words, **options: opened(*words, **once | options))
+
+
+@pytest.mark.usefixtures("asking_once")
+@pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_lost_request_of_a_parquet_set_is_unknown_until_a_look_tells(s3, s3_proxy, tmp_path, kind, fate):
+    before, after = REQUESTS[kind]
+    folder = make_set(tmp_path / "t", files=1 if kind == "repair" else 2)
+    ids = list(range(10 if kind == "repair" else 20))
+    if kind != "repair":
+        (folder / STAGED).mkdir(parents=True)
+        pq.write_table(set_points(0, 10), folder / STAGED / "x.parquet.new")
+    for number in range(1, before + after + 1):
+        name = f"{tmp_path.name}-{number}"
+        table = set_in_bucket(s3, s3_proxy, folder, kind, name)
+        asked = len(s3_proxy.changes)
+        problem = StorageError if number <= before else OutcomeUnknownError
+        words = "as it was|does not answer" if number <= before else "may be in the table or not"
+        with s3_proxy.losing_change(number, fate), pytest.raises(problem, match=words) as raised:
+            table.apply()
+        assert number <= before or table.plan.transaction in str(raised.value)
+        # Nothing was asked again, and nothing is cleaned up.
+        assert len(s3_proxy.changes) == asked + number
+
+        now, begun = ids_in_bucket(s3, name), table.landed()
+        assert len(set(now)) == len(now)
+        assert begun == (number > before + (fate is Fate.REQUEST_LOST))
+        is_moving = kind == "rewrite" and number > before + 1
+        assert now == ids or (is_moving and set(now) < set(ids))
+        if begun and not (number == before + after and fate is Fate.ANSWER_LOST):
+            assert "(cut short)" in str(table.open().history())
+
+        report = table.apply()
+        assert (ids_in_bucket(s3, name), table.landed(), report.version) == (ids, 1, 1)
+    table = set_in_bucket(s3, s3_proxy, folder, kind, f"{tmp_path.name}-whole")
+    asked = len(s3_proxy.changes)
+    table.apply()
+    assert len(s3_proxy.changes) == asked + before + after
+    assert table.apply().was_there
+    assert len(s3_proxy.changes) == asked + before + after
+
+
+@pytest.mark.parametrize("number", [2, 3], ids=["footers to keep", "journal"])
+def test_a_parquet_set_meets_what_it_has_written_itself(s3, s3_proxy, tmp_path, number):
+    """Once more with a store that has written and calls itself too busy."""
+    table = set_in_bucket(s3, s3_proxy, make_set(tmp_path / "t", files=1), "repair", tmp_path.name)
+    asked = len(s3_proxy.changes)
+    with s3_proxy.losing_change(number, Fate.CALLED_REFUSED):
+        assert table.apply().version == 1
+    assert [one.status for one in s3_proxy.changes[asked:]] == [*[200] * number, 412, *[200] * (5 - number)]
+    assert (table.landed(), ids_in_bucket(s3, tmp_path.name)) == (1, list(range(10)))
+    assert table.open().plan_repair().is_empty
 
 
 @pytest.mark.parametrize("kind", ["delta", "havasu"])
