@@ -190,7 +190,8 @@ def _roll_back(found: JvmTable, change: Change, action: Mapping[str, Any]) -> Ap
 
 def _append(found: JvmTable, change: Change, place: Place, actions: Mapping[str, list[dict[str, Any]]]) -> Applied:
     _require_same_schema(found, change, actions)
-    update = _marked(found.table.newAppend(), change, place)
+    merges = actions["base"][0].get("merges", True)
+    update = _marked(found.table.newAppend() if merges else found.table.newFastAppend(), change, place)
     for file in NewFiles(found).made(actions.get("add", [])):
         update.appendFile(file)
     with committing(change.location, _sign(place)):

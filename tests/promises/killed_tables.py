@@ -25,7 +25,7 @@ from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet import test_replace
 from tests.formats.parquet_sets import make_set, seen
-from tests.promises.test_what_we_do_not_own_is_unchanged import iceberg_entries
+from tests.promises.foreign_fields import iceberg_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

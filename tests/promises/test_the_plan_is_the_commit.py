@@ -24,8 +24,9 @@ from tests.formats.havasu_tables import geometry_entry, make_havasu_table
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet_sets import make_set, points
 from tests.planning.repair_tables import GEOMETRY, wkb
+from tests.promises.foreign_fields import iceberg_entries
 from tests.promises.table_bytes import table_bytes
-from tests.promises.test_what_we_do_not_own_is_unchanged import iceberg_entries, split
+from tests.promises.test_what_we_do_not_own_is_unchanged import split
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import json
 import shutil
-from pathlib import Path
+import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,19 +18,37 @@ from hypothesis import strategies as st
 import geolake_nb as gl
 from geolake_nb.formats.havasu.commit import commit
 from geolake_nb.formats.storage import Storage
+from geolake_nb.spark.applying import Place
+from geolake_nb.spark.havasu_commit import commit_change
 from tests import small_tables
 from tests.formats.delta.log_maker import field, protocol, schema_string, vector
-from tests.formats.havasu_rows import entries_of, metadata_of, restating_all
+from tests.formats.havasu_rows import append, metadata_of, restating_all, written
+from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet_sets import GEO, points
 from tests.oracle import thrift_tree
 from tests.planning.repair_tables import GEOMETRY, typed, wkb
+from tests.promises import iceberg_changes
+from tests.promises.foreign_fields import (
+    PLAIN,
+    TEXTS,
+    iceberg_entries,
+    kept,
+    key_paths,
+    live_files,
+    manifests_of,
+    put_foreign_fields,
+    put_foreign_keys,
+    read_avro,
+    write_avro,
+)
 from tests.promises.table_bytes import table_bytes
 from tests.strategies import json_objects, json_strings, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 # ---- JSON as it stands, told apart by the standard library alone
 
@@ -102,7 +119,6 @@ KEYS = st.sampled_from(
      "", 'q"', "\\", "}{", "__proto__", "deletionvector", "\u202e", "\x00", "tags."]
 )  # fmt: skip
 ODD = {"space": SPACE, "numbers": NUMBERS, "keys": KEYS}
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 
 @st.composite
@@ -305,121 +321,94 @@ def test_metadata_that_is_edited_keeps_all_else(rows, folders, data):
 
 # ---- Havasu: manifests in Avro
 
-AVRO: list[tuple[Any, st.SearchStrategy[Any]]] = [
-    ("boolean", st.booleans()),
-    ("long", st.integers(-(2**63), 2**63 - 1)),
-    ("double", st.floats(allow_nan=False)),
-    ("string", TEXTS),
-    ("bytes", st.binary(max_size=9)),
-    ({"type": "fixed", "name": "f", "size": 3}, st.binary(min_size=3, max_size=3)),
-    ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, st.sampled_from("AB")),
-    ({"type": "array", "items": "int", "element-id": 8001}, st.lists(st.integers(-9, 9), max_size=3)),
-    ({"type": "map", "values": "string"}, st.dictionaries(TEXTS, TEXTS, max_size=2)),
-    ({"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", "long"], "field-id": 8002}]},
-     st.fixed_dictionaries({"x": st.none() | st.integers(0, 9)})),
-    ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-     st.decimals(-9999, 9999, places=2, allow_nan=False, allow_infinity=False)),
-    ({"type": "long", "logicalType": "timestamp-micros"}, st.datetimes(timezones=st.just(dt.UTC))),
-]  # fmt: skip
+
+def havasu_repair(folder: Path) -> None:
+    storage = Storage.at(str(folder))
+    commit(storage, restating_all(storage))
 
 
-@st.composite
-def fields_of_others(draw: st.DrawFn, first: int) -> list[tuple[int, dict[str, Any], st.SearchStrategy[Any]]]:
-    """Fields that Iceberg has not, with where they go among the others and what they hold."""
-    found = []
-    for number, place in enumerate(draw(st.lists(st.integers(0, 30), max_size=3))):
-        type_, values = draw(st.sampled_from(AVRO))
-        name = f"own_{first + number}"
-        if isinstance(type_, dict) and "name" in type_:
-            type_ = {**type_, "name": f"{type_['name']}{first + number}"}
-        if draw(st.booleans()):
-            type_, values = ["null", type_], st.none() | values
-        found.append((place, {"name": name, "type": type_, "field-id": first + number, "doc": "theirs"}, values))
-    return found
+def havasu_append(folder: Path) -> None:
+    append(folder, havasu_points(2, first=50))
 
 
-def with_fields(schema: dict[str, Any], records: list[dict[str, Any]], own: list[Any], draw: Any) -> None:
-    """Put the fields into a record's schema, and a value of each into the records."""
-    for place, definition, values in own:
-        schema["fields"].insert(place, definition)
-        for record in records:
-            record[definition["name"]] = draw(values)
+def havasu_rewrite(folder: Path) -> None:
+    """The first file becomes another one, the second stays."""
+    storage = Storage.at(str(folder))
+    change = gl.open(folder).plan_rewrite(cluster_by="geom").change
+    _, other = (one for one in change.actions if "remove" in json.loads(one))
+    change = replace(change, actions=[one for one in change.actions if one != other])
+    commit_change(written(storage, change, [havasu_points(4)]), Place(storage, str(uuid.uuid4())))
+
+
+def havasu_undo(folder: Path) -> None:
+    """Of rows that were added."""
+    havasu_append(folder)
+    gl.open(folder).plan_undo().apply()
+
+
+HAVASU = [havasu_append, havasu_repair, havasu_rewrite, havasu_undo]
+# What a commit writes into the metadata; of lists and of the branch it adds to what is there.
+WRITTEN = {"last-updated-ms", "last-sequence-number", "current-snapshot-id"}
+ADDED_TO = ("snapshots", "snapshot-log")
 
 
 @settings(max_examples=40)
 @given(st.data())
-def test_entries_of_manifests_keep_the_fields_of_others(folders, data):
+def test_manifests_and_metadata_of_havasu_keep_what_others_put_there(folders, data):
     folder, draw = folders(), data.draw
-    version = draw(st.sampled_from([1, 2]))
+    version, change = draw(st.sampled_from([1, 2])), draw(st.sampled_from(HAVASU))
     shapes = small_tables.shapes((1, 2))
-    make_havasu_table(folder, [geometry_entry(name, shapes) for name in "ab"], version=version, extra={"x": [1, None]})
-    own = {place: draw(fields_of_others(first)) for place, first in (("entry", 9000), ("file", 9100), ("list", 9200))}
+    make_havasu_table(folder, [geometry_entry(name, shapes) for name in "ab"], version=version)
     (manifest,) = (folder / "metadata").glob("*-m0.avro")
     schema, header, entries = read_avro(manifest)
-    file_schema = next(one["type"] for one in schema["fields"] if one["name"] == "data_file")
-    with_fields(schema, entries, own["entry"], draw)
-    with_fields(file_schema, [one["data_file"] for one in entries], own["file"], draw)
     for number, one in enumerate(entries):
         one["status"] = draw(st.sampled_from([0, 1]))
         one["data_file"] |= {
             "split_offsets": draw(st.none() | st.lists(st.integers(4, 10**12), max_size=3)),
             "sort_order_id": draw(st.none() | st.integers(0, 9)),
-            "key_metadata": draw(st.none() | st.binary(max_size=5)),
+            # Files that have one are encrypted, and plans refuse them.
+            "key_metadata": draw(st.none() | st.binary(max_size=5)) if change is havasu_repair else None,
             "column_sizes": [{"key": 1, "value": draw(st.integers(0, 10**12))}],
         }
         if version > 1 and one["status"] == 0:
             one |= {"snapshot_id": 7, "sequence_number": number, "file_sequence_number": draw(st.integers(0, 1))}
-    write_avro(manifest, schema, entries, header | {"theirs": draw(TEXTS)})
-    (listed,) = (folder / "metadata").glob("snap-*.avro")
-    schema, header, records = read_avro(listed)
-    with_fields(schema, records, own["list"], draw)
-    records[0]["manifest_length"] = manifest.stat().st_size
-    write_avro(listed, schema, records, header)
-    before, old = entries_of(folder), metadata_of(folder)
+    write_avro(manifest, schema, entries, header)
+    own = put_foreign_fields(folder, draw)
+    put_foreign_keys(folder, draw, **ODD)
+    (before,), old, raw = manifests_of(folder), metadata_of(folder), table_bytes(folder)
 
-    storage = Storage.at(str(folder))
-    commit(storage, restating_all(storage))
-    after = entries_of(folder)
-    ours = {"geom_lower_bounds", "geom_upper_bounds"}
+    change(folder)
+    manifests = manifests_of(folder)
+    assert len(manifests) == (2 if change in (havasu_append, havasu_rewrite) else 1)
+    now = manifests[0]
+    assert len(now.entries) == len(before.entries) == 2
+    ours = {"geom_lower_bounds", "geom_upper_bounds"} if change is havasu_repair else set()
     inherited = {"snapshot_id": 1001, "sequence_number": 1, "file_sequence_number": 1}
-    for one, other in zip(before, after, strict=True):
+    for place, (one, other) in enumerate(zip(before.entries, now.entries, strict=True)):
         assert kept(other["data_file"], ours) == kept(one["data_file"], ours)
+        if change in (havasu_append, havasu_undo):
+            assert other == one  # the manifest is the same
+            continue
         numbers = {key: one[key] if one[key] is not None else number for key, number in inherited.items() if key in one}
-        assert kept(other, {"data_file", "listed"}) == kept(one, {"data_file", "listed"}) | numbers | {"status": 0}
-        for _, definition, _ in own["list"]:
-            assert other["listed"][definition["name"]] == one["listed"][definition["name"]]
-    path = after[0]["listed"]["manifest_path"]
-    with open(path, "rb") as file:
-        reader = fastavro.reader(file)
-        assert reader.metadata["theirs"] == header_of(manifest)["theirs"]
-        stored = json.loads(reader.metadata["avro.schema"])
-    found = next(one["type"] for one in stored["fields"] if one["name"] == "data_file")["fields"]
-    for where, definitions in ((stored["fields"], own["entry"]), (found, own["file"])):
+        removed = change is havasu_rewrite and place == 0
+        numbers |= {"status": 2, "snapshot_id": other["snapshot_id"]} if removed else {"status": 0}
+        assert kept(other, {"data_file"}) == kept(one, {"data_file"}) | numbers
+    for _, definition, _ in own["list"]:
+        assert now.listed[definition["name"]] == before.listed[definition["name"]]
+    assert now.header["by"] == before.header["by"]
+    for where, definitions in ((now.schema["fields"], own["entry"]), (now.file_fields(), own["file"])):
         for _, definition, _ in definitions:
             assert definition in where
-    now = metadata_of(folder)
-    assert now["x"] == old["x"]
-    assert now["snapshots"][0] == old["snapshots"][0]
 
-
-def kept(record: dict[str, Any], owned: set[str]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in owned}
-
-
-def read_avro(path: Path) -> tuple[dict[str, Any], dict[str, str], list[dict[str, Any]]]:
-    with path.open("rb") as file:
-        reader = fastavro.reader(file)
-        header = {key: value for key, value in reader.metadata.items() if not key.startswith("avro.")}
-        return json.loads(reader.metadata["avro.schema"]), header, list(reader)
-
-
-def header_of(path: Path) -> dict[str, str]:
-    return read_avro(path)[1]
-
-
-def write_avro(path: Path, schema: dict[str, Any], records: list[dict[str, Any]], header: dict[str, str]) -> None:
-    with path.open("wb") as file:
-        fastavro.writer(file, fastavro.parse_schema(schema), records, metadata=header)
+    new = metadata_of(folder)
+    lists = {*ADDED_TO, "refs", "metadata-log"}
+    assert kept(new, WRITTEN | lists) == kept(old, WRITTEN | lists)
+    for name in ADDED_TO:
+        assert new[name][: len(old[name])] == old[name]
+    assert kept(new["refs"]["main"], {"snapshot-id"}) == kept(old["refs"]["main"], {"snapshot-id"})
+    left = table_bytes(folder)
+    raw.pop("metadata/version-hint.text")
+    assert left.items() >= raw.items()
 
 
 # ---- Parquet: footers in Thrift
@@ -521,16 +510,6 @@ def split(data: bytes) -> tuple[bytes, bytes]:
 # ---- Iceberg, through its Java API
 
 
-def iceberg_entries(folder: Path) -> list[dict[str, Any]]:
-    """The entries of the current snapshot, read with fastavro."""
-    newest = max((folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
-    held = json.loads(newest.read_text())
-    current = next(one for one in held["snapshots"] if one["snapshot-id"] == held["current-snapshot-id"])
-    listed = read_avro(Path(current["manifest-list"].removeprefix("file:")))[2]
-    paths = [Path(one["manifest_path"].removeprefix("file:")) for one in listed]
-    return [entry for path in paths for entry in read_avro(path)[2]]
-
-
 @pytest.fixture
 def iceberg(tmp_path) -> Path:
     """A file that is added, one that is there for long, and one that is gone, with all that a file can have."""
@@ -579,15 +558,50 @@ def test_iceberg_keeps_numbers_ids_and_offsets_of_files(spark, iceberg):
     assert [one for one in iceberg_entries(iceberg) if one["status"] != 2] == before
 
 
+def names_of(*placed: list[Any]) -> set[str]:
+    return {definition["name"] for some in placed for _, definition, _ in some}
+
+
+ICEBERG = [iceberg_changes.append, iceberg_changes.repair, iceberg_changes.rewrite, iceberg_changes.undo]
+
+
 @pytest.mark.spark
-def test_a_field_that_iceberg_for_java_does_not_know_is_kept(spark, iceberg):
-    (manifest,) = (iceberg / "metadata").glob("*-m0.avro")
-    schema, header, entries = read_avro(manifest)
-    own = {"name": "own", "type": ["null", "long"], "default": None, "field-id": 9999}
-    next(one["type"] for one in schema["fields"] if one["name"] == "data_file")["fields"].append(own)
-    for number, entry in enumerate(entries):
-        entry["data_file"]["own"] = 7 + number
-    write_avro(manifest, schema, entries, header)
-    before = {one["data_file"]["file_path"]: one["data_file"]["own"] for one in entries if one["status"] != 2}
-    gl.open(iceberg).plan_repair().apply(spark=spark)
-    assert {one["data_file"]["file_path"]: one["data_file"]["own"] for one in iceberg_entries(iceberg)} == before
+@settings(max_examples=4)
+@given(st.data())
+def test_what_iceberg_for_java_does_not_know_is_kept_or_the_plan_says_so(spark, folders, data):
+    """It drops keys and fields that Iceberg does not define; manifests that are not written again keep theirs."""
+    folder, draw = folders(), data.draw
+    files = [FileEntry(f"{name}.parquet", rows=4, table=small_tables.data((1, 2))) for name in "abc"]
+    # Manifests would be merged with any commit that adds one.
+    merging = {"commit.manifest.min-count-to-merge": "2"}
+    columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
+    make_iceberg_table(folder, columns, files[:2], files[2:], version=3, properties=merging)
+    own = put_foreign_fields(folder, draw, types=PLAIN)
+    keys = put_foreign_keys(folder, draw)
+    original = shutil.copytree(folder, folder.with_name(f"{folder.name}-kept"))
+    # The headers of manifests and lists have a property, too.
+    in_entries, in_list = ({"by", *names_of(*of)} for of in ((own["entry"], own["file"]), (own["list"],)))
+    for change in ICEBERG:
+        shutil.rmtree(folder)
+        shutil.copytree(original, folder)
+        old, before = metadata_of(folder), live_files(folder)
+        told = [one for one in change(folder, spark).says if "forgets" in one]
+        new, after = metadata_of(folder), live_files(folder)
+        lost = set(key_paths(old)) - set(key_paths(new))
+        # With a key goes what is below it.
+        assert lost <= {one for one in key_paths(old) if any(f"{one}.".startswith(f"{key}.") for key in keys)}, change
+        gone = keys | {
+            iceberg_changes.rewrite: in_list | in_entries,
+            iceberg_changes.undo: set(),
+        }.get(change, in_list)
+        assert len(told) == bool(gone), change
+        assert all(name in told[0] for name in gone), change
+        for held in (old, new):
+            held["snapshots"] = {one["snapshot-id"]: one for one in held["snapshots"]}
+        assert new["properties"] == old["properties"]
+        for id_, one in old["snapshots"].items():
+            assert new["snapshots"][id_]["summary"] == one["summary"]
+        if change is not iceberg_changes.rewrite:
+            there = {path: one for path, one in before.items() if path in after}
+            assert len(there) == (2 if change is iceberg_changes.undo else 3), change
+            assert {path: after[path] for path in there} == there, change

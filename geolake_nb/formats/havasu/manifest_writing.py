@@ -262,7 +262,25 @@ class ManifestList:
         }
         if self._version > 1:
             metadata["sequence-number"] = str(numbers.sequence_number).encode()
-        return write_container(self._schema, metadata, records)
+        return write_container(_with_gaps(self._schema, records), metadata, records)
+
+
+def _with_gaps(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The schema with null allowed for fields of others that new records have no value for.
+
+    >>> own = {"name": "own", "type": "long", "field-id": 9000}
+    >>> _with_gaps({"type": "record", "name": "r", "fields": [own]}, [{"own": 1}, {}])["fields"][0]["type"]
+    ['null', 'long']
+    """
+    fields = []
+    for field in schema["fields"]:
+        type_, name = field["type"], field["name"]
+        branches = type_ if isinstance(type_, list) else [type_]
+        if "default" not in field and "null" not in branches and any(name not in one for one in records):
+            fields.append({**field, "type": ["null", *branches], "default": None})
+        else:
+            fields.append(field)
+    return {**schema, "fields": fields}
 
 
 def _pairs(held: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]] | None:

@@ -37,6 +37,10 @@ class IcebergDetails:
     quoted_types: bool
     """Whether a geo type stands in PyIceberg's quoted form."""
     havasu_version: str | None
+    foreign_list_fields: tuple[str, ...] = ()
+    """What the manifest list holds beside what Iceberg defines."""
+    foreign_entry_fields: tuple[str, ...] = ()
+    """What the manifests hold beside that."""
 
     @property
     def raw(self) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.formats.iceberg.avro_container import AvroBlock
+    from geolake_nb.formats.iceberg.avro_container import AvroBlock, AvroHeader
 
 __all__ = ["EntryColumns", "read_entries"]
 
@@ -38,8 +38,7 @@ _FAULTS = {
 class EntryColumns:
     """Some entries of a manifest; a column that was not written is all null."""
 
-    metadata: Mapping[str, bytes]
-    """Of the Avro header: schema, partition spec and their ids."""
+    header: AvroHeader
     where: str
     _data: NDArray[np.uint8]
     _program: Program
@@ -152,7 +151,7 @@ def read_entries(data: bytes, *, wanted: Sequence[int], where: str) -> Iterator[
         joined = bytearray().join(block.data for block in batch)
         records = sum(block.records for block in batch)
         filled = _walk(np.frombuffer(joined, np.uint8), records, program, keys, where)
-        yield EntryColumns(header.metadata, where, *filled)
+        yield EntryColumns(header, where, *filled)
 
 
 def _batches(blocks: Iterator[AvroBlock]) -> Iterator[list[AvroBlock]]:

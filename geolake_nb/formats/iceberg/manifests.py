@@ -16,6 +16,7 @@ from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.iceberg.avro_container import AVRO_ERRORS, read_blocks, read_header
 from geolake_nb.formats.iceberg.avro_program import EntryField, Pool, smallest_size
 from geolake_nb.formats.iceberg.entry_columns import EntryColumns, read_entries
+from geolake_nb.formats.iceberg.foreign_fields import foreign_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -188,6 +189,8 @@ class ManifestReader:
         self._manifests = manifests
         self._partitions = partitions
         self._kept: dict[str, bytes] = {}
+        self.foreign: set[str] = set()
+        """What the manifests that were read hold beside what Iceberg defines."""
 
     def files(self, *, deletes: bool, wanted: Sequence[int], bounds: Sequence[Pool]) -> pa.Table:
         """The live entries of the data manifests or of the delete manifests.
@@ -196,6 +199,7 @@ class ManifestReader:
         """
 
         def columns(entries: EntryColumns, job: _Job) -> pa.Table:
+            self.foreign.update(foreign_fields(entries.header))
             table = _file_columns(entries, job, self._partitions, wanted, bounds)
             return (_with_targets(table, entries) if deletes else table).filter(_is_live(entries))
 
@@ -385,6 +389,6 @@ def _inherited(numbers: pa.Array, status: pa.Array, of_manifest: int | None) -> 
 
 def _stated_spec(entries: EntryColumns) -> int:
     try:
-        return int(entries.metadata.get("partition-spec-id", b"0"))
+        return int(entries.header.metadata.get("partition-spec-id", b"0"))
     except ValueError:
         raise CorruptTableError("the partition-spec-id is no number", where=entries.where) from None

@@ -60,7 +60,7 @@ def open_iceberg(
     from geolake_nb.formats.iceberg.manifests import ManifestReader
     from geolake_nb.formats.iceberg.partition_values import PartitionColumns
 
-    manifests = _manifests(storage, paths, snapshot)
+    manifests, foreign = _manifests(storage, paths, snapshot)
     reader = ManifestReader(storage, paths, manifests, PartitionColumns(table.specs, schema))
     deletes = read_deletes(reader)
     geo = dict(schema.geo_columns())
@@ -79,6 +79,8 @@ def open_iceberg(
         paths=paths,
         quoted_types=table.has_quoted_types,
         havasu_version=havasu,
+        foreign_list_fields=foreign,
+        foreign_entry_fields=tuple(sorted(reader.foreign)),
     )
     features = iceberg_features(table, schema, deletes)
     version = f"format version {table.format_version}"
@@ -137,13 +139,16 @@ def _schema_at(table: TableMetadata, snapshot: StoredSnapshot | None, ref: str |
     return table.schema(snapshot.schema_id if past and snapshot is not None else None)
 
 
-def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None) -> pa.Table:
+def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None) -> tuple[pa.Table, tuple[str, ...]]:
+    """The manifests of a snapshot, and what their list holds beside what Iceberg defines."""
+    from geolake_nb.formats.iceberg.avro_container import read_header
+    from geolake_nb.formats.iceberg.foreign_fields import foreign_fields
     from geolake_nb.formats.iceberg.manifests import MANIFEST_SCHEMA, listed_manifests, read_manifest_list
 
     if snapshot is None:
-        return MANIFEST_SCHEMA.empty_table()
+        return MANIFEST_SCHEMA.empty_table(), ()
     if snapshot.manifest_list is None:
-        return listed_manifests(snapshot)
+        return listed_manifests(snapshot), ()
     if snapshot.key_id is not None:
         raise UnsupportedTableError("the manifest list is encrypted", where=storage.location)
     try:
@@ -152,7 +157,8 @@ def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None
         # The table says where it lies; without that, a path outside is hard to make sense of.
         what = f"the manifest list of snapshot {snapshot.snapshot_id} cannot be read: {error.what}"
         raise type(error)(what, where=error.where, remedy=error.remedy) from None
-    return read_manifest_list(data, where=snapshot.manifest_list)
+    where = snapshot.manifest_list
+    return read_manifest_list(data, where=where), foreign_fields(read_header(data, where=where))
 
 
 def _data_entries(reader: ManifestReader, geo: Mapping[str, Field]) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from geolake_nb.core.schema_iceberg import to_iceberg_schema
 from geolake_nb.errors import RefusedError, SchemaError
@@ -13,6 +13,7 @@ from geolake_nb.planning.change import Change, Reads, Verb
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.havasu.new import partition_field
 from geolake_nb.planning.iceberg.columns import iceberg_columns, with_fresh_ids
+from geolake_nb.planning.iceberg.forgetting import forgetting_sentences
 from geolake_nb.planning.iceberg.target import IcebergTarget
 from geolake_nb.planning.iceberg.writability import require_writable
 from geolake_nb.planning.writing.geo_columns import geo_sentences, lenient, take_geo_columns
@@ -186,14 +187,17 @@ def plan_append(
         target_bytes=packing.target_bytes,
         row_group_rows=packing.row_group_rows,
     )
+    base: dict[str, Any] = {"schema": snapshot.details.metadata.current_schema_id}
+    if snapshot.details.foreign_entry_fields:
+        base["merges"] = False  # Iceberg would merge manifests by its own fields alone
     return Change(
         Verb.WRITE,
         TableFormat.ICEBERG,
         snapshot.location,
         snapshot.version,
-        actions=[json.dumps({"base": {"schema": snapshot.details.metadata.current_schema_id}})],
+        actions=[json.dumps({"base": base})],
         job=job,
-        says=("Rows are added to the table.",),
+        says=("Rows are added to the table.", *forgetting_sentences(snapshot)),
         undo="geolake undo goes back to the snapshot before, as long as this one is the current one",
         engines=engine_facts(snapshot),
         parameters={"mode": "append", "partitionBy": json.dumps(partitions.described)},

@@ -17,6 +17,7 @@ from geolake_nb.errors import BoundError
 from geolake_nb.formats.data_files import data_keys
 from geolake_nb.planning.change import Change, Verb
 from geolake_nb.planning.engines import engine_facts
+from geolake_nb.planning.iceberg.forgetting import forgetting_sentences
 from geolake_nb.planning.iceberg.writability import require_writable
 from geolake_nb.planning.mending.bound_faults import StoredBounds
 from geolake_nb.planning.mending.columns import bounded_columns
@@ -64,14 +65,15 @@ def plan_repair(
     require_writable(snapshot)
     chosen, says = bounded_columns(snapshot, columns)
     change = mended(storage, snapshot, chosen, says, encode=to_iceberg_bytes, verify=verify, on_progress=on_progress)
-    return change if change.is_empty else replace(change, says=(*change.says, *_warnings(storage)))
+    return change if change.is_empty else replace(change, says=(*change.says, *_warnings(storage, snapshot)))
 
 
-def _warnings(storage: Storage) -> Iterator[str]:
+def _warnings(storage: Storage, snapshot: Snapshot) -> Iterator[str]:
     """What a user of Iceberg 1.12 should know of tables with geo bounds."""
     yield "Spark's SELECT * FROM table.files fails on geo bounds in Iceberg 1.12: name its columns."
     if storage.is_local:
         yield "On a local disk, Iceberg keeps apart only writers of one JVM, unless a catalog keeps the table."
+    yield from forgetting_sentences(snapshot)
 
 
 def mended(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from geolake_nb.formats.iceberg.live_rows import LAST_UPDATED, ROW_ID
+from geolake_nb.planning.iceberg.forgetting import forgetting_sentences
 from geolake_nb.planning.iceberg.target import IcebergTarget
 from geolake_nb.planning.iceberg.writability import require_writable
 from geolake_nb.planning.manifests.rewrite import plan_snapshot_rewrite
@@ -35,10 +37,15 @@ def plan_rewrite(
     require_writable_types(snapshot.schema, where=snapshot.location)
     # Iceberg 3, Row Lineage: a row that moves to another file keeps its id and its number.
     more = (ROW_ID, LAST_UPDATED) if snapshot.details.format_version >= 3 else ()
-    return plan_snapshot_rewrite(
+    change = plan_snapshot_rewrite(
         snapshot,
         packing=packing,
         where=where,
         target_of=lambda tuples: IcebergTarget.of(snapshot, {}, tuples=tuples),
         more=more,
+    )
+    return (
+        change
+        if change.is_empty
+        else replace(change, says=(*change.says, *forgetting_sentences(snapshot, entries=True)))
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from geolake_nb.planning.iceberg.forgetting import forgetting_sentences
 from geolake_nb.planning.iceberg.writability import require_writable
 from geolake_nb.planning.manifests.undo import plan_rollback
 
@@ -18,4 +20,5 @@ __all__ = ["plan_undo"]
 def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
     """Go back to the parent of a snapshot, which has to be the current one; by default of this toolkit's newest."""
     require_writable(snapshot)
-    return plan_rollback(snapshot, version)
+    change = plan_rollback(snapshot, version)
+    return replace(change, says=(*change.says, *forgetting_sentences(snapshot, new_list=False)))

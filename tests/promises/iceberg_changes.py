@@ -1,0 +1,71 @@
+"""Changes of Iceberg tables without a Spark job: the files are written here, and the commit is the real one."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+import geolake_nb as gl
+from geolake_nb.api.given_rows import given_rows
+from geolake_nb.formats.iceberg.snapshot import open_iceberg
+from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.iceberg.new import plan_append
+from geolake_nb.planning.writing.packing import Packing
+from geolake_nb.spark.applying import Place
+from geolake_nb.spark.iceberg_commit import commit_change
+from tests import small_tables
+from tests.formats.havasu_rows import written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from geolake_nb.planning.change import Change
+
+
+def repair(folder: Path, spark: SparkSession) -> Change:
+    plan = gl.open(folder).plan_repair()
+    assert not plan.is_empty
+    plan.apply(spark=spark)
+    return plan.change
+
+
+def append(folder: Path, spark: SparkSession) -> Change:
+    """Four rows more."""
+    return _commit(_appended(folder), folder, spark)
+
+
+def rewrite(folder: Path, spark: SparkSession) -> Change:
+    """The first file of the table is written again, the others stay."""
+    change = gl.open(folder).plan_rewrite(cluster_by="geom").change
+    first = next(one for one in change.actions if "remove" in json.loads(one))
+    (path,) = (one["path"] for one in json.loads(first).values())
+    rows = pq.read_table(path)
+    added = next(one for one in _appended(folder, rows).actions if "add" in json.loads(one))
+    return _commit(replace(change, job=None, actions=[first, added]), folder, spark)
+
+
+def undo(folder: Path, spark: SparkSession) -> Change:
+    """The newest snapshot is taken back, whoever made it."""
+    table = gl.open(folder)
+    plan = table.plan_undo(table.version)
+    plan.apply(spark=spark)
+    return plan.change
+
+
+def _appended(folder: Path, rows: pa.Table | None = None) -> Change:
+    storage = Storage.at(str(folder))
+    held = small_tables.data((50.0, 60.0)) if rows is None else rows
+    change = plan_append(open_iceberg(storage), given_rows(held, {}, "rows"), columns={}, packing=Packing())
+    return written(storage, change, [held])
+
+
+def _commit(change: Change, folder: Path, spark: SparkSession) -> Change:
+    commit_change(change, Place(Storage.at(str(folder)), str(uuid.uuid4()), spark))
+    return change
