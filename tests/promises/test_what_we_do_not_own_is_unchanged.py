@@ -21,7 +21,7 @@ from geolake_nb.formats.storage import Storage
 from geolake_nb.spark.applying import Place
 from geolake_nb.spark.havasu_commit import commit_change
 from tests import small_tables
-from tests.formats.delta.log_maker import field, protocol, schema_string, vector
+from tests.formats.delta.log_maker import field, protocol, schema_string, vector, write_checkpoint
 from tests.formats.havasu_rows import append, metadata_of, restating_all, written
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table
@@ -279,6 +279,57 @@ def owned_statistics(stored: str, *, deleted: bool) -> Iterator[tuple[str, ...]]
         yield ("numRecords",)
     if deleted:
         yield ("tightBounds",)
+
+
+# Types of columns that somebody may put into the `add` of a checkpoint, with what they hold.
+COLUMNS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.bool_(), st.booleans()),
+    (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (pa.float64(), st.floats(allow_nan=False, allow_infinity=False)),
+    (pa.string(), TEXTS),
+    (pa.list_(pa.int64()), st.lists(st.integers(-9, 9), max_size=3)),
+    (pa.map_(pa.string(), pa.string()), st.dictionaries(TEXTS, TEXTS, max_size=2)),
+    (pa.struct([("x", pa.int64()), ("y", pa.list_(pa.string()))]),
+     st.fixed_dictionaries({"x": st.integers(0, 9), "y": st.lists(TEXTS, max_size=2)})),
+]  # fmt: skip
+
+
+@settings(max_examples=20)
+@given(st.data())
+def test_columns_of_others_in_a_checkpoint_pass_a_repair_and_its_undo(rows, folders, data):
+    log, draw = Log(folders(), rows), data.draw
+    names = draw(st.lists(KEYS.filter(lambda name: name and "\0" not in name), min_size=1, max_size=3, unique=True))
+    own = [(name, *draw(st.sampled_from(COLUMNS))) for name in names]
+    held = {file: {name: draw(st.none() | values) for name, _, values in own} for file in "ab"}
+    known = {
+        file: {
+            "path": f"{file}.parquet",
+            "partitionValues": {},
+            "size": rows.stat().st_size,
+            "modificationTime": draw(st.integers(0, 2**62)),
+            "dataChange": False,
+            "stats": draw(st.sampled_from([None, '{"numRecords":2}'])),
+        }
+        for file in "ab"
+    }
+    schema = schema_string(field("id", "long"), field("geom", GEOMETRY))
+    metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
+    first = [json.loads(PROTOCOL), {"metaData": metadata | {"partitionColumns": [], "configuration": {}}}]
+    log.write(0, *map(json.dumps, [*first, *({"add": one} for one in known.values())]))
+    adds = [{"add": known[file] | held[file]} for file in "ab"]
+    checkpoint = log.folder / "_delta_log" / f"{0:020}.checkpoint.parquet"
+    write_checkpoint(checkpoint, [*first, *adds], own=[(name, type_) for name, type_, _ in own])
+
+    report = gl.open(log.folder).plan_repair().apply()
+    report.undo()
+    for version in (1, 2):
+        after = {one["path"][0]: one for one in map(json.loads, log.inside(version, "add"))}
+        assert sorted(after) == ["a", "b"]
+        for file, one in after.items():
+            expected = {key: value for key, value in (known[file] | held[file]).items() if value is not None}
+            assert kept(one, {"stats"}) == kept(expected, {"stats"})
+            if version == 2:
+                assert one.get("stats") == known[file]["stats"]
 
 
 @settings(max_examples=30)

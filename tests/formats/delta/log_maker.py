@@ -153,9 +153,14 @@ class LogMaker:
         return sorted(self.open(**options).files.table["path"].to_pylist())
 
 
-def write_checkpoint(path: Path, actions: Any, parsed: pa.DataType | None = None, *, stats: bool = True) -> None:
-    """A Parquet file of these actions, one a row, with `stats_parsed` of that type and with or without `stats`."""
-    add_type = [one for one in ADD if stats or one[0] != "stats"]
+def write_checkpoint(
+    path: Path, actions: Any, parsed: pa.DataType | None = None, *, stats: bool = True, own: Any = ()
+) -> None:
+    """A Parquet file of these actions, one a row, with `stats_parsed` of that type and with or without `stats`.
+
+    `own` are more columns of `add`.
+    """
+    add_type = [*(one for one in ADD if stats or one[0] != "stats"), *own]
     if parsed is not None:
         add_type.append(("stats_parsed", parsed))
     types = {
