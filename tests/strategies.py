@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ __all__ = [
     "make_geographies",
     "make_geometries",
     "star",
+    "with_heights",
 ]
 
 NAN, INF = float("nan"), float("inf")
@@ -298,3 +300,19 @@ def _some_star(rng: random.Random):
     if rng.random() < 0.2:
         lat = math.copysign(rng.uniform(60, 90), rng.random() - 0.5)
     return star(rng, lon, lat, 10 ** rng.uniform(-4, 1.85), holes=rng.random() < 0.3)
+
+
+def with_heights(rng: random.Random, shape: Shape, dims: str) -> Shape:
+    """The shape in these dimensions; one height or measure in ten is NaN."""
+
+    def vertex(place: tuple[float, ...]) -> tuple[float, ...]:
+        more = (NAN if rng.random() < 0.1 else rng.uniform(-1e4, 1e4) for _ in range(WIDTH[dims] - 2))
+        return (*place, *more)
+
+    return replace(
+        shape,
+        dims=dims,
+        points=tuple(vertex(one) for one in shape.points),
+        rings=tuple(tuple(vertex(one) for one in ring) for ring in shape.rings),
+        children=tuple(with_heights(rng, child, dims) for child in shape.children),
+    )

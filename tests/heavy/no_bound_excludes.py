@@ -15,9 +15,14 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from geolake_nb.core.bounds import BadValueWarning
+from tests.promises.bound_verdict import Verdict
 from tests.promises.bound_writers import GEO, Made, Rows, with_spark, without_spark
-from tests.promises.written_bounds import Verdict, bounds_of_files, delta_bounds, live_files, manifest_bounds
+from tests.promises.raster_rows import RasterRows, judge_rasters, raster_tables
+from tests.promises.shaped_tables import shaped_truth, with_spark_shaped, without_spark_shaped
+from tests.promises.written_bounds import bounds_of_files, delta_bounds, live_files, manifest_bounds
 from tests.spark_session import delta_session
 
 if TYPE_CHECKING:
@@ -25,7 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["judge_all"]
+    from tests.promises.written_bounds import Bound
+
+__all__ = ["judge_all", "judge_raster_tables"]
 
 BATCH = 25_000
 """Rows of a table."""
@@ -34,15 +41,34 @@ BATCH = 25_000
 def judge_all(rows: Rows, made: Iterable[Made], verdict: Verdict) -> None:
     """Judge each table right after it was written."""
     verdict.problems += [f"the oracles differ: {problem}" for problem in rows.differ[:20]]
+    truth = rows.truth | shaped_truth(rows)
     for one in made:
-        bounds = []
-        if one.form == "delta":
-            bounds += delta_bounds(one.folder, one.columns)
-        elif one.form in ("iceberg", "havasu"):
-            bounds += manifest_bounds(one.folder, one.columns, havasu=one.form == "havasu")
+        bounds = list(_table_bounds(one, one.columns))
         if one.in_files and one.form != "havasu":  # whose shapes are plain bytes and text in the files
-            bounds += bounds_of_files(live_files(one.folder, one.form), one.columns)
-        verdict.judge(one.writer, bounds, rows.truth)
+            bounds += bounds_of_files(live_files(one.folder, one.form), one.columns, leaves=one.leaves)
+        missing = one.levels - {bound.level for bound in bounds}
+        verdict.problems += [f"{one.writer}: there is no {level}" for level in sorted(missing)]
+        verdict.judge(one.writer, bounds, truth)
+        verdict.problems += [
+            f"{one.writer}, {bound.level}: {bound.column} holds many shapes a row and has {bound.sides}"
+            for bound in _table_bounds(one, one.repeated)
+            if not np.isnan(bound.sides).all()
+        ]
+
+
+def judge_raster_tables(rows: RasterRows, folder: Path, spark: SparkSession, verdict: Verdict) -> None:
+    """Judge each table of rasters right after it was written."""
+    verdict.problems += [f"the oracles differ: {problem}" for problem in rows.differ[:20]]
+    for writer, where in raster_tables(rows, folder / "rasters", spark):
+        judge_rasters(writer, list(manifest_bounds(where, ("rast",), havasu=True)), rows, verdict)
+
+
+def _table_bounds(made: Made, columns: tuple[str, ...]) -> Iterable[Bound]:
+    if made.form == "delta":
+        return delta_bounds(made.folder, columns)
+    if made.form in ("iceberg", "havasu"):
+        return manifest_bounds(made.folder, columns, havasu=made.form == "havasu")
+    return ()
 
 
 def run(count: int, seed: int, spark: SparkSession, verdict: Verdict) -> None:
@@ -54,7 +80,10 @@ def run(count: int, seed: int, spark: SparkSession, verdict: Verdict) -> None:
         folder = Path(tempfile.mkdtemp(prefix="geolake-bounds-"))
         try:
             judge_all(rows, without_spark(rows, folder), verdict)
+            judge_all(rows, without_spark_shaped(rows, folder), verdict)
             judge_all(rows, with_spark(rows, folder, spark), verdict)
+            judge_all(rows, with_spark_shaped(rows, folder, spark), verdict)
+            judge_raster_tables(RasterRows.make(seed + done, 200), folder, spark, verdict)
         finally:
             shutil.rmtree(folder)
         done += len(rows.table)
@@ -66,7 +95,7 @@ def run(count: int, seed: int, spark: SparkSession, verdict: Verdict) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print what was compared by writer, and fail on any row that is left out."""
+    """Run, print what was compared by writer, and fail on a row that is left out or a bound that is not there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1_000_000, help="geometries and geographies, three a row")
     parser.add_argument("--seed", type=int, default=1)
@@ -82,9 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(home)
     for where in sorted(verdict.compared):
         print(f"{where}: {verdict.compared[where]:,} rows inside, {verdict.unbounded[where]:,} without a bound")
-    for problem in verdict.problems[:20]:
+    problems = verdict.problems + verdict.shortfalls
+    for problem in problems[:20]:
         print("WRONG", problem[:1500])
-    return int(bool(verdict.problems))
+    return int(bool(problems) or not verdict.owed)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Any
 
 import geoarrow.pyarrow as ga
@@ -24,10 +25,11 @@ from geolake_nb.planning.parquet.target import ParquetTarget
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import HAVASU_FIELDS, FileEntry, column, make_iceberg_table
 from tests.oracle.wkb_write import Shape, write
-from tests.promises.row_extents import Geographies, Geometries, ranges_of
+from tests.promises.geography_extents import Geographies
+from tests.promises.row_extents import Geometries, ranges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -38,6 +40,7 @@ ELLIPSOIDS = ("karney", "vincenty", "thomas", "andoyer")
 GEO = ("geom", "sphere", "ellipsoid")
 NOWHERE = (np.nan, np.nan)
 TEXTS = ("ewkb", "wkb", "wkt", "geojson")
+_TABLE_LEVEL = {"delta": "Delta log", "iceberg": "Iceberg manifest", "havasu": "Havasu manifest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,20 @@ class Made:
     columns: tuple[str, ...] = GEO
     in_files: bool = True
     """Whether the data files are the writer's too; a repair of a log leaves them as they are."""
+    covered: bool = False
+    """Whether rows have boxes of their own, in columns of the files."""
+    repeated: tuple[str, ...] = ()
+    """Columns of lists and maps of shapes, of which the table may say nothing."""
+    leaves: Mapping[str, str] = dataclass_field(default_factory=dict)
+    """The paths of columns in the files, where they have others."""
+
+    @property
+    def levels(self) -> set[str]:
+        """Where bounds have to be: a table without one of these has lost them."""
+        found = {_TABLE_LEVEL[self.form]} if self.form in _TABLE_LEVEL else set()
+        if self.in_files and self.form != "havasu":  # whose shapes are plain bytes and text in the files
+            found |= {"row group"} | ({"geo property"} if self.form == "parquet" else set())
+        return found | ({"covering", "covering statistics"} if self.covered else set())
 
 
 class Rows:
@@ -103,6 +120,7 @@ def _of_text(texts: list[str | None], read: Callable[..., Any], numbers: Callabl
     found.values, found.shapes, found.differ = texts, texts, []
     found.low, found.high = ranges_of(read(np.array(texts, object)))
     found.low[:, 2:] = found.high[:, 2:] = np.nan  # Havasu bounds x and y alone
+    found.unclear = np.zeros(len(texts), bool)
     for row, text in enumerate(texts):
         held = np.array([] if text is None else numbers(text), float).reshape(-1, 2)
         ends = (held.min(axis=0), held.max(axis=0)) if len(held) else (NOWHERE, NOWHERE)
@@ -168,7 +186,7 @@ def _files(rows: Rows, folder: Path) -> Iterator[Made]:
             with ParquetWriter(Storage.at(str(where)), f"part-{number:03}.parquet", layout) as writer:
                 for batch in part.to_batches():
                     writer.write(batch)
-        yield Made(f"file writer, {'32' if narrow else '64'}-bit coverings", "parquet", where)
+        yield Made(f"file writer with {'32' if narrow else '64'}-bit coverings", "parquet", where, covered=True)
 
 
 def _parts(table: pa.Table, rows: Rows) -> list[pa.Table]:
@@ -241,7 +259,7 @@ def _written(form: str, rows: Rows, folder: Path, spark: SparkSession) -> Iterat
     more = {"covering": True} if form == "parquet" else {}
     by = "sphere" if form == "iceberg" else columns[0]
     gl.open(str(folder)).plan_rewrite(cluster_by=by, **packing, **more).apply(spark=spark)
-    yield Made(f"rewrite {form}", form, folder, columns)
+    yield Made(f"rewrite {form}", form, folder, columns, covered=bool(more))
 
 
 def _repaired(rows: Rows, folder: Path, spark: SparkSession) -> Iterator[Made]:

@@ -3,90 +3,176 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
+from geolake_nb.core.geoparquet import GeoEncoding
 from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, GeographyType, GeometryType, StructType
+from geolake_nb.core.types import Field, GeographyType, GeometryEncoding, GeometryType, StructType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
 from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.writing.job import GeoInput
+from geolake_nb.spark.geo_input import GeoReader
 from tests.oracle.wkb_walk import BadError, walk
-from tests.promises.row_extents import Geographies, Geometries
-from tests.promises.written_bounds import bounds_of_files
+from tests.oracle.wkb_write import Shape, write
+from tests.promises.geography_extents import Geographies
+from tests.promises.row_extents import Geometries
+from tests.promises.written_bounds import SIDES, Bound, bounds_of_files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.promises.written_bounds import Verdict
+    from tests.promises.bound_verdict import Verdict
 
-__all__ = ["judge_corpus"]
+__all__ = ["NO_SHAPES", "has_shapes", "judge_corpus"]
+
+
+NO_SHAPES = "no geo column"
 
 
 def judge_corpus(corpus: Path, folder: Path, verdict: Verdict) -> dict[str, str]:
-    """Judge every Parquet file with geo columns; what was done with each, by its path."""
+    """Judge every Parquet file with geo columns; what was done with each file, by its path."""
     done = {}
     for path in sorted(corpus.rglob("*.parquet")):
         if "_delta_log" in path.parts:
             continue
+        name = str(path.relative_to(corpus))
         copy = folder / f"{len(done)}.parquet"
         shutil.copy(path, copy)
-        name = str(path.relative_to(corpus))
         try:
-            table = gl.open(str(copy))
-            truth = _truth(copy, table.schema)
-            if not truth:
-                continue
-            gl.open(str(copy)).plan_repair(verify=True).apply()
-            done[name] = "repaired"
+            done[name] = _judge_file(copy, f"corpus {name}", verdict)
         except GeolakeError as problem:
-            done[name] = f"refused: {problem}"
-        if done[name] == "repaired":
-            verdict.problems += [f"{name}: the oracles differ: {one}" for held in truth.values() for one in held.differ]
-            bounds = list(bounds_of_files([copy], tuple(truth), by_row=True))
-            verdict.judge(f"corpus {name}", bounds, truth)
+            done[name] = f"refused: {problem.what}"
         copy.unlink()
     done["wkb/wkb_cases_dev.csv"] = _judge_cases(corpus / "wkb" / "wkb_cases_dev.csv", folder, verdict)
     return done
 
 
-def _truth(path: Path, schema: Schema) -> dict[str, Geometries | Geographies]:
-    """Where the rows lie, for the columns of WKB at the top."""
+def has_shapes(path: Path) -> bool:
+    """Whether a file says that it has geo columns, by pyarrow alone: in its types, or in its `geo` property."""
+    metadata = pq.read_metadata(path)
+    types = {metadata.schema.column(one).logical_type.type for one in range(metadata.num_columns)}
+    return b"geo" in (metadata.metadata or {}) or not types.isdisjoint({"GEOMETRY", "GEOGRAPHY"})
+
+
+def _judge_file(path: Path, name: str, verdict: Verdict) -> str:
+    schema = gl.open(str(path)).schema
+    types = {
+        parts: one.type for parts, one in schema.walk_parts() if isinstance(one.type, GeometryType | GeographyType)
+    }
+    if not types:
+        return NO_SHAPES
+    deep = [parts for parts in types if len(parts) > 1]
+    if deep:
+        return f"passed over: {deep} are nested"
     held = pq.ParquetFile(path, arrow_extensions_enabled=False).read()
-    truth: dict[str, Geometries | Geographies] = {}
-    for one in schema.fields:
-        kind = one.type
-        column = held[one.name].combine_chunks()
-        if isinstance(column, pa.ExtensionArray):  # once another test has loaded geoarrow's types
-            column = column.storage
-        if isinstance(kind, GeometryType | GeographyType) and pa.types.is_binary(column.type):
-            values = column.to_pylist()
-            if isinstance(kind, GeographyType):
-                truth[one.name] = Geographies.of(values, kind.algorithm.value)
-            else:
-                truth[one.name] = Geometries(values, [None] * len(values))
-    return truth
+    columns = {parts[0]: _storage(held[parts[0]].combine_chunks()) for parts in types}
+    if all(_is_bytes(column) for column in columns.values()):
+        truth = {name: _truth(column.to_pylist(), types[name,]) for name, column in columns.items()}
+        gl.open(str(path)).plan_repair(verify=True).apply()
+        word = "repaired"
+    else:
+        truth = {name: _truth(_coordinates(path, name, column), types[name,]) for name, column in columns.items()}
+        verdict.judge(f"{name} as it is", list(_as_read(path, columns)), truth)
+        _write_anew(path, columns, {name: types[name,] for name in columns})
+        word = "written anew"
+    verdict.problems += [f"{name}: the oracles differ: {one}" for column in truth.values() for one in column.differ]
+    verdict.judge(name, list(bounds_of_files([path], tuple(truth), by_row=True)), truth)
+    return word
+
+
+def _storage(column: pa.Array) -> pa.Array:
+    # Once another test has loaded geoarrow's types.
+    return column.storage if isinstance(column, pa.ExtensionArray) else column
+
+
+def _is_bytes(column: pa.Array) -> bool:
+    kind = column.type
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+
+
+def _truth(values: list[bytes | None], kind: GeometryType | GeographyType) -> Geometries | Geographies:
+    if isinstance(kind, GeographyType):
+        return Geographies.of(values, kind.algorithm.value)
+    return Geometries(values, [None] * len(values))
+
+
+# ---- native encodings: lists of coordinates, which are no bytes
+
+_KINDS = ("point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
+_PARTS = {4: 1, 5: 2, 6: 3}
+
+
+def _encoding(path: Path, name: str) -> str:
+    return json.loads(pq.read_metadata(path).metadata[b"geo"])["columns"][name]["encoding"]
+
+
+def _coordinates(path: Path, name: str, column: pa.Array) -> list[bytes | None]:
+    """The WKB of lists of coordinates, put together by the text of GeoParquet 1.1."""
+    kind = 1 + _KINDS.index(_encoding(path, name))
+    return [None if one is None else write(_shape(kind, one)) for one in column.to_pylist()]
+
+
+def _shape(kind: int, held: Any) -> Shape:
+    if kind == 1:
+        return Shape(1, points=((held["x"], held["y"]),))
+    if kind == 2:
+        return Shape(2, points=tuple((one["x"], one["y"]) for one in held))
+    if kind == 3:
+        return Shape(3, rings=tuple(tuple((one["x"], one["y"]) for one in ring) for ring in held))
+    return Shape(kind, children=tuple(_shape(_PARTS[kind], one) for one in held))
+
+
+def _as_read(path: Path, columns: dict[str, pa.Array]) -> Iterator[Bound]:
+    """What the table says of its row groups: the minima and maxima of x and y are bounds of shapes."""
+    found = gl.open(str(path)).row_groups()
+    ends = np.cumsum([0, *found["rows"].to_pylist()])
+    for name in columns:
+        sides = np.array([found[f"{name}.{side}"].to_numpy() for side in SIDES], float).T
+        for group in range(len(found)):
+            yield Bound("row group", name, np.arange(ends[group], ends[group + 1]), tuple(sides[group]))
+
+
+def _write_anew(path: Path, columns: dict[str, pa.Array], types: dict[str, GeometryType | GeographyType]) -> None:
+    """What a task of a rewrite does with the file."""
+    native = {name: GeoEncoding(_encoding(path, name)) for name in columns}
+    plain = {name: replace(kind, encoding=GeometryEncoding.WKB) for name, kind in types.items()}
+    inputs = {name: GeoInput(plain[name], GeometryEncoding.GEOARROW) for name in columns}
+    batch = GeoReader(inputs, native=native).read(pa.record_batch(columns))
+    layout = Layout(Schema(StructType(tuple(Field(name, kind) for name, kind in plain.items()))), row_group_rows=50)
+    path.unlink()
+    with ParquetWriter(Storage.at(str(path.parent)), path.name, layout) as writer:
+        writer.write(batch)
 
 
 def _judge_cases(path: Path, folder: Path, verdict: Verdict) -> str:
     """The values that can be read, in row groups of five."""
-    values = []
+    values, left_out = [], Counter[str]()
     with path.open() as lines:
         for row in csv.DictReader(lines):
             value = bytes.fromhex(row["hex"])
             try:
-                if not walk(value).contested and row["geos"].startswith("ok"):
+                if walk(value).contested or not row["geos"].startswith("ok"):
+                    left_out["on which readers differ"] += 1
+                else:
                     values.append(value)
             except BadError:
-                continue
+                left_out["broken"] += 1
     layout = Layout(Schema(StructType((Field("geom", GeometryType()),))), row_group_rows=5)
     with ParquetWriter(Storage.at(str(folder)), "cases.parquet", layout) as writer:
         writer.write(pa.record_batch({"geom": pa.array(values, pa.binary())}))
     truth = {"geom": Geometries(values, [None] * len(values))}
     verdict.problems += truth["geom"].differ
     verdict.judge("corpus of WKB", list(bounds_of_files([folder / "cases.parquet"], ("geom",), by_row=True)), truth)
-    return f"{len(values)} values written"
+    others = ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()))
+    return f"{len(values)} values written; {others}"

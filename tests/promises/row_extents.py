@@ -1,11 +1,8 @@
-"""Rows of all shapes, and where each of them lies by two oracles that share no code with the package.
+"""Rows of geometries, and where each of them lies by two oracles that share no code with the package.
 
-Geometries: GEOS and `wkb_walk` read the bytes, and must give the same ranges to the last bit. Of what GEOS does not
-read (curves, TINs), the second opinion is the tree that the bytes were written from, and dense points of the arcs.
-
-Geographies: on a sphere, great circles in long doubles and the geodesics of `pyproj` for a sphere; on the ellipsoid,
-Karney's geodesics by `pyproj` and Vincenty's formulae. Where edges are not nearly antipodal, their latitudes may
-differ by `AGREE` degrees.
+GEOS and `wkb_walk` read the bytes, and must give the same ranges to the last bit. Of what GEOS does not read (curves,
+TINs), it reads the vertices under other type codes, and the tree that the bytes were written from is asked as well.
+Arcs are bounded in exact fractions, and dense points of them must fill that range.
 """
 
 from __future__ import annotations
@@ -15,27 +12,18 @@ import random
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyproj
 import shapely
 
 from tests.core.test_wkb import arc_samples
-from tests.heavy.prop_geography import GEODESIC_NOISE, NOISE
-from tests.oracle import great_circle as gc
-from tests.oracle.wkb_walk import walk
+from tests.oracle.arc_range import Range, arc_range
+from tests.oracle.wkb_plain import as_plain
+from tests.oracle.wkb_walk import Arc, walk
 from tests.oracle.wkb_write import AXES, NAMES, Shape, write
-from tests.strategies import SIMPLE, make_geographies, make_geometries
+from tests.strategies import SIMPLE, make_geometries
 
-__all__ = ["AGREE", "SPHERICAL", "Geographies", "Geometries", "latitudes_differ", "ranges_of"]
+__all__ = ["Geometries", "arc_oracles_differ", "ranges_of", "same_sides"]
 
 NAN = math.nan
-SPHERICAL = "spherical"
-AGREE = {SPHERICAL: 1e-9, "ellipsoid": 1e-7}
-"""Degrees. Vincenty's azimuths are good to some 1e-9, and a turning point near a vertex doubles their digits."""
-# Degrees that each oracle may be wrong by itself: the equator by pyproj lies 4e-15 degrees from the equator, and
-# Vincenty's series, which end early, are 2e-9 degrees away from Karney's on an arc of 172 degrees.
-_NOISE = {SPHERICAL: (NOISE[SPHERICAL], GEODESIC_NOISE), "ellipsoid": (GEODESIC_NOISE, 1e-8)}
-# Degrees of the arc beyond which its course hangs on the last bits of its ends.
-_ANTIPODAL = {SPHERICAL: 179.9, "ellipsoid": 170.0}
 _AXES = {"XY": (0, 1), "XYZ": (0, 1, 2), "XYM": (0, 1, 3), "XYZM": (0, 1, 2, 3)}
 
 
@@ -114,6 +102,8 @@ class Geometries:
     """The trees that they were written from, None for those of others."""
     low: np.ndarray = field(init=False)
     high: np.ndarray = field(init=False)
+    unclear: np.ndarray = field(init=False)
+    """Rows with an arc whose circle is lost in the rounding of doubles: a writer may leave them without a bound."""
     geos: np.ndarray = field(init=False)
     """What GEOS reads, None for the kinds that it does not."""
     differ: list[str] = field(default_factory=list)
@@ -153,33 +143,43 @@ class Geometries:
         with np.errstate(invalid="ignore"):
             read = [value if plain else None for value, plain in zip(self.values, simple, strict=True)]
             self.geos = shapely.from_wkb(np.array(read, object))
-        low, high = ranges_of(self.geos)
+            odd = [
+                None if plain or not value else as_plain(value)
+                for value, plain in zip(self.values, simple, strict=True)
+            ]
+            low, high = ranges_of(np.where(simple, self.geos, shapely.from_wkb(np.array(odd, object))))
+        self._compare(low, high, "GEOS")
         for row in np.flatnonzero(~simple):
             shape = self.shapes[row]
             if shape is not None:
                 low[row], high[row] = _tree_ranges(shape)
-            elif self.values[row] is not None:  # of others, and of a kind that GEOS does not read
-                low[row], high[row] = self.low[row], self.high[row]
-        same = (_same(low, self.low) & _same(high, self.high)).all(axis=1)
+        self._compare(low, high, "its tree")
+        self.unclear = np.zeros(rows, bool)
+        for row, found in arcs.items():
+            for arc in found:
+                self._add_arc(row, arc)
+
+    def _compare(self, low: np.ndarray, high: np.ndarray, whose: str) -> None:
+        same = (same_sides(low, self.low) & same_sides(high, self.high)).all(axis=1)
         self.differ += [
-            f"row {row}: {self.low[row]} to {self.high[row]} by its bytes, {low[row]} to {high[row]} by "
-            f"{'GEOS' if simple[row] else 'its tree'}: {self.values[row].hex()}"
+            f"row {row}: {self.low[row]} to {self.high[row]} by its bytes, {low[row]} to {high[row]} by {whose}: "
+            f"{self.values[row].hex()}"
             for row in np.flatnonzero(~same)
         ]
-        for row, found in arcs.items():
-            self._add_arcs(row, found)
 
-    def _add_arcs(self, row: int, arcs) -> None:
-        for arc in arcs:
-            if not all(math.isfinite(n) and abs(n) < 1e100 for point in arc for n in point):
-                continue
-            points = arc_samples(*arc)
-            if points is None or not np.isfinite(points[2]):
-                continue
-            room = points[2] * np.longdouble(1e-15)
-            for axis in (0, 1):
-                self.low[row, axis] = min(self.low[row, axis], float((points[axis] + room).min()))
-                self.high[row, axis] = max(self.high[row, axis], float((points[axis] - room).max()))
+    def _add_arc(self, row: int, arc: Arc) -> None:
+        if not all(math.isfinite(n) and abs(n) < 1e100 for point in arc for n in point):
+            self.unclear[row] = True
+            return
+        self.unclear[row] |= not _is_clear(arc)
+        held = arc_range(arc)
+        if held is None:
+            return
+        samples = arc_samples(*arc)
+        self.differ += [f"row {row}: {one}" for one in arc_oracles_differ(arc, held, samples)]
+        for axis, (low, high) in enumerate(held):
+            self.low[row, axis] = min(self.low[row, axis], low)
+            self.high[row, axis] = max(self.high[row, axis], high)
 
     def text(self, kind: str) -> list[str | None]:
         """The rows that GEOS reads and whose numbers are finite, as WKT or GeoJSON."""
@@ -230,150 +230,46 @@ def _collect(shape: Shape, held: list[list[float]]) -> None:
         _collect(child, held)
 
 
-def _same(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def same_sides(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Whether two numbers are one, or both are none."""
     return (one == other) | (np.isnan(one) & np.isnan(other))
 
 
-# ---- geographies
+# ---- arcs
 
 
-@dataclass
-class Geographies:
-    """Rows of a geography column; their vertices and edges, and the latitudes of each row by two oracles."""
-
-    values: list[bytes | None]
-    shapes: list[Shape | None]
-    insides: list[list[tuple[float, float]]]
-    """Points inside the polygons of a row, which are polygons of the sphere."""
-    edges: str = SPHERICAL
-    low: np.ndarray = field(init=False)
-    high: np.ndarray = field(init=False)
-    differ: list[str] = field(default_factory=list)
-
-    @classmethod
-    def make(cls, seed: int, count: int, edges: str = SPHERICAL) -> Geographies:
-        """Points, lines and polygons over dateline and poles; some nulls and empties, both byte orders."""
-        rng = random.Random(seed)
-        made = []
-        for shape, inside in make_geographies(seed, count):
-            draw = rng.random()
-            if draw < 0.03:
-                made.append((rng.random(), None if draw < 0.02 else Shape(rng.choice(SIMPLE)), []))
-            else:
-                made.append((_order(shape), shape, inside))
-        # Neighbours together, or every box would be the world.
-        made.sort(key=lambda one: one[0])
-        shapes = [shape for _, shape, _ in made]
-        insides = [inside for _, _, inside in made]
-        values = [None if one is None else write(replace(one, big=rng.random() < 0.3)) for one in shapes]
-        return cls(values, shapes, insides, edges)
-
-    @classmethod
-    def of(cls, values: list[bytes | None], edges: str) -> Geographies:
-        """Those of others, in two dimensions."""
-        shapes = [None if one is None else _tree(one) for one in shapely.from_wkb(np.array(values, object))]
-        return cls(values, shapes, [[] for _ in values], edges)
-
-    def __post_init__(self) -> None:
-        rows = len(self.shapes)
-        needs = [gc.Needs() if shape is None else gc.needs_of(shape) for shape in self.shapes]
-        self.starts = np.array([p for need in needs for p in need.starts], float).reshape(-1, 2)
-        self.ends = np.array([p for need in needs for p in need.ends], float).reshape(-1, 2)
-        self.owner = np.array([row for row, need in enumerate(needs) for _ in need.starts], int)
-        self.vertices = np.array([p for need in needs for p in need.vertices], float).reshape(-1, 2)
-        self.vertex_owner = np.array([row for row, need in enumerate(needs) for _ in need.vertices], int)
-        self.inner = np.array([p for inside in self.insides for p in inside], float).reshape(-1, 2)
-        self.inner_owner = np.array([row for row, inside in enumerate(self.insides) for _ in inside], int)
-        self.full = np.array([need.full for need in needs])
-        south, north = (np.array([getattr(need, pole) for need in needs]) for pole in ("south", "north"))
-        # An edge of half a circle in longitude is judged by the pole that it passes.
-        self.over = np.abs(self.starts[:, 0] - self.ends[:, 0]) == 180
-        kind = SPHERICAL if self.edges == SPHERICAL else "ellipsoid"
-        pairs = _latitudes(kind, self.starts, self.ends)
-        self.differ += latitudes_differ(kind, self.starts, self.ends, pairs, self.over)
-        self.low, self.high = np.full(rows, np.inf, gc.Wide), np.full(rows, -np.inf, gc.Wide)
-        np.minimum.at(self.low, self.vertex_owner, self.vertices[:, 1])
-        np.maximum.at(self.high, self.vertex_owner, self.vertices[:, 1])
-        for (low, high), noise in zip(pairs, _NOISE[kind], strict=True):
-            np.minimum.at(self.low, self.owner[~self.over], low[~self.over].astype(gc.Wide) + noise)
-            np.maximum.at(self.high, self.owner[~self.over], high[~self.over].astype(gc.Wide) - noise)
-        self.low[south], self.high[north] = -90, 90
-        # What is inside a ring of the sphere lies among its latitudes: the points were made on another way.
-        if kind == SPHERICAL:
-            lat = self.inner[:, 1]
-            beyond = (lat < self.low[self.inner_owner] - 1e-9) | (lat > self.high[self.inner_owner] + 1e-9)
-            self.differ += [f"a point inside lies beyond: {self.shapes[row]}" for row in self.inner_owner[beyond]]
+def _is_clear(arc: Arc) -> bool:
+    """Whether products of the differences neither vanish nor overflow, and the circle is not as good as infinite."""
+    a, b, c = arc
+    if b in (a, c):
+        return True  # a straight line
+    (ax, ay), (cx, cy) = ((one[0] - b[0], one[1] - b[1]) for one in (a, c))
+    lengths = math.hypot(ax, ay), math.hypot(cx, cy)
+    if not (min(lengths) > 1e-139 and max(lengths) < 1e150):
+        return False
+    # A middle that is between the others leaves a flat arc near its chord; one beyond them sends it around.
+    return a == c or ax * cx + ay * cy < 0 or abs(ax * cy - ay * cx) > 1.1e-5 * lengths[0] * lengths[1]
 
 
-def _tree(shape: shapely.Geometry) -> Shape:
-    kind = (1, 2, 2, 3, 4, 5, 6, 7)[shapely.get_type_id(shape)]  # a ring is a line
-    if kind >= 4:
-        return Shape(kind, children=tuple(_tree(part) for part in shape.geoms))
-    if kind == 3:
-        rings = [] if shape.is_empty else [shape.exterior, *shape.interiors]
-        return Shape(3, rings=tuple(tuple(map(tuple, shapely.get_coordinates(ring).tolist())) for ring in rings))
-    return Shape(kind, points=tuple(map(tuple, shapely.get_coordinates(shape).tolist())))
+def arc_oracles_differ(
+    arc: Arc, held: Range, samples: tuple[np.ndarray, np.ndarray, np.longdouble] | None
+) -> list[str]:
+    """Where the exact range and the dense points of an arc do not agree.
 
-
-def _order(shape: Shape) -> float:
-    """Small shapes by their place, from 0 to 1, and larger ones after them."""
-    lons, lats = zip(*gc.vertices_of(shape), strict=True)
-    if max(lats) - min(lats) > 20 or 20 < max(lons) - min(lons) < 340:
-        return 2.0
-    # From Greenwich around, so that the antimeridian lies inside of boxes.
-    return ((lats[0] + 90) // 25 + lons[0] % 360 / 361) / 9
-
-
-def _latitudes(kind: str, starts, ends) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The lowest and the highest latitude of each edge, by the two oracles."""
-    if kind == SPHERICAL:
-        return [
-            gc.great_circle_latitudes(starts, ends),
-            gc.geodesic_latitudes(starts, ends, pyproj.Geod(a=6371008.8, f=0)),
-        ]
-    return [gc.geodesic_latitudes(starts, ends), _vincenty_latitudes(starts, ends)]
-
-
-def latitudes_differ(kind: str, starts, ends, pairs, over) -> list[str]:
-    """The edges on which the oracles differ by more than `AGREE`; nearly antipodal ends are left out."""
-    sin1, cos1 = gc.sin_cos(starts[:, 1])
-    sin2, cos2 = gc.sin_cos(ends[:, 1])
-    _, cos_lon = gc.sin_cos(starts[:, 0].astype(gc.Wide) - ends[:, 0])
-    clear = sin1 * sin2 + cos1 * cos2 * cos_lon > np.cos(np.radians(_ANTIPODAL[kind]))
-    (low, high), (other_low, other_high) = pairs
-    apart = np.maximum(np.abs(low - other_low), np.abs(high - other_high)) > AGREE[kind]
-    return [
-        f"{kind}: {starts[edge].tolist()} to {ends[edge].tolist()}: {float(low[edge])!r} to {float(high[edge])!r} by "
-        f"one oracle, {float(other_low[edge])!r} to {float(other_high[edge])!r} by the other"
-        for edge in np.flatnonzero(apart & clear & ~over)
-    ]
-
-
-def _vincenty_latitudes(starts, ends) -> tuple[np.ndarray, np.ndarray]:
-    """As `great_circle.geodesic_latitudes`, with the azimuths of Vincenty's inverse formula (1975) and no pyproj."""
-    f = 1 / 298.257223563
-    lon = np.radians((ends[:, 0] - starts[:, 0] + 540) % 360 - 180)
-    one, two = (np.arctan((1 - f) * np.tan(np.radians(side[:, 1]))) for side in (starts, ends))
-    sin1, cos1, sin2, cos2 = np.sin(one), np.cos(one), np.sin(two), np.cos(two)
-    turn = lon.copy()
-    with np.errstate(all="ignore"):
-        for _ in range(60):
-            sine = np.hypot(cos2 * np.sin(turn), cos1 * sin2 - sin1 * cos2 * np.cos(turn))
-            cosine = sin1 * sin2 + cos1 * cos2 * np.cos(turn)
-            angle = np.arctan2(sine, cosine)
-            steep = np.where(sine == 0, 0, cos1 * cos2 * np.sin(turn) / np.where(sine == 0, 1, sine))
-            flat = 1 - steep**2
-            middle = np.where(flat == 0, 0, cosine - 2 * sin1 * sin2 / np.where(flat == 0, 1, flat))
-            c = f / 16 * flat * (4 + f * (4 - 3 * flat))
-            turn = lon + (1 - c) * f * steep * (angle + c * sine * (middle + c * cosine * (2 * middle**2 - 1)))
-        north1 = cos1 * sin2 - sin1 * cos2 * np.cos(turn)
-        north2 = cos2 * sin1 - sin2 * cos1 * np.cos(turn)
-        # Clairaut, by the azimuth at the start: an arc cosine near 1 would lose half of the digits at the equator.
-        cos_azimuth, sin_azimuth = north1 / sine, cos2 * np.sin(turn) / sine
-        top = np.arctan2(np.hypot(cos_azimuth, sin_azimuth * sin1), np.abs(steep))
-        highest = np.degrees(np.arctan2(np.tan(top), 1 - f))
-    low, high = np.minimum(starts[:, 1], ends[:, 1]), np.maximum(starts[:, 1], ends[:, 1])
-    converged = np.isfinite(turn) & (np.abs(turn) < np.pi)
-    high = np.where(converged & (north1 > 0) & (north2 > 0), np.maximum(high, highest), high)
-    low = np.where(converged & (north1 < 0) & (north2 < 0), np.minimum(low, -highest), low)
-    return low, high
+    No point may lie beyond the range by more than their rounding: 1e-15 of the radius, for angles of 64 bits, and the
+    last bits of a far centre; points have no denormal numbers. Of 65 points none is farther than 1/128 of a turn from
+    where the circle turns, so that the range may go beyond them by `1 - cos(pi / 64)` of the radius, which is 0.0012.
+    """
+    if samples is None:
+        return [f"{arc} is straight by its points, and {held} by fractions"]
+    *points, radius = samples
+    if not np.isfinite(radius):
+        return []
+    found = []
+    for axis, (low, high) in enumerate(held):
+        room = radius * np.longdouble(1e-15) + np.longdouble(1e-15) * max(abs(low), abs(high)) + 1e-300
+        step = radius * np.longdouble(0.00121) + room
+        least, most = points[axis].min(), points[axis].max()
+        if not (low - room <= least <= low + step and high - step <= most <= high + room):
+            found.append(f"{arc}: {low!r} to {high!r} by fractions, {float(least)!r} to {float(most)!r} by points")
+    return found
