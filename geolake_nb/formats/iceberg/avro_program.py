@@ -247,9 +247,9 @@ class _Compiler(_Names):
         name, type_ = field["name"], field["type"]
         stated = field.get("field-id")
         if role is _PARTITION:
-            slot = self._slot(type_, depth)
-            self.partition[stated if isinstance(stated, int) else None, name] = slot
-            self.value(type_, _Target.SLOT, slot.index, depth)
+            slot = self._stored(type_, depth)
+            if slot is not None:
+                self.partition[stated if isinstance(stated, int) else None, name] = slot
             return
         id_ = stated if isinstance(stated, int) else _IDS_BY_NAME.get(name, -1)
         if role is _ENTRY and id_ == _DATA_FILE:
@@ -261,16 +261,25 @@ class _Compiler(_Names):
         elif role is _FILE and id_ == _EQUALITY_IDS:
             self._list(type_, Pool.EQUALITY_IDS, depth)
         elif id_ in EntryField.__members__.values() and (role is _ENTRY) == (id_ < 100):
-            slot = self.fields[id_] = self._slot(type_, depth)
-            self.value(type_, _Target.SLOT, slot.index, depth)
+            slot = self._stored(type_, depth)
+            if slot is not None:
+                self.fields[id_] = slot
         else:
             self.value(type_, _Target.SKIP, -1, depth)
 
-    def _slot(self, type_: Any, depth: int) -> Slot:
+    def _stored(self, type_: Any, depth: int) -> Slot | None:
+        """Read a value into a slot of its own; one that can only be null takes none."""
+        slot = self._slot(type_, depth)
+        self.value(type_, _Target.SKIP if slot is None else _Target.SLOT, -1 if slot is None else slot.index, depth)
+        return slot
+
+    def _slot(self, type_: Any, depth: int) -> Slot | None:
         kind, found = self.resolve(type_, depth)
         while kind == "union":
             kinds = [self.resolve(branch, depth + 1) for branch in found]
             kind, found = next((one for one in kinds if one[0] != "null"), ("null", "null"))
+        if kind == "null":
+            return None
         self.slots += 1
         return Slot(self.slots - 1, kind)
 

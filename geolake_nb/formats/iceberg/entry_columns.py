@@ -26,8 +26,15 @@ __all__ = ["EntryColumns", "read_entries"]
 # Blocks are small: some are walked together.
 _BATCH = 8 * 1024 * 1024
 
+# A batch of honest entries has less than a million of either; each takes some tens of bytes.
+_MOST_CELLS = 1 << 25
+"""Values of fields that have one in each entry."""
+_MOST_POOLED = 1 << 23
+"""Values of maps and lists."""
+
 _FAULTS = {
     kernel.FAULT_BRANCH: "names a branch of a union that is not there",
+    kernel.FAULT_FULL: "has more counts, bounds or ids than are read at a time",
     kernel.FAULT_LENGTH: "has a length that its block does not hold",
     kernel.FAULT_NUMBER: "has a number longer than ten bytes",
     kernel.FAULT_TRUNCATED: "ends too early",
@@ -147,9 +154,12 @@ def read_entries(data: bytes, *, wanted: Sequence[int], where: str) -> Iterator[
             if block.records > len(block.data) // program.smallest:
                 what = f"an Avro block of {len(block.data)} bytes claims {block.records} records"
                 raise CorruptTableError(what, where=where)
+        records = sum(block.records for block in batch)
+        if records * program.slots > _MOST_CELLS:
+            what = f"an Avro block has {records} records of {program.slots} values, more than are read at a time"
+            raise CorruptTableError(what, where=where)
         # The kernel is compiled for arrays that may be written to.
         joined = bytearray().join(block.data for block in batch)
-        records = sum(block.records for block in batch)
         filled = _walk(np.frombuffer(joined, np.uint8), records, program, keys, where)
         yield EntryColumns(header, where, *filled)
 
@@ -173,7 +183,8 @@ def _walk(
     """The last fields of `EntryColumns`."""
     values = np.zeros((max(program.slots, 1), records), np.int64)
     lengths = np.empty((max(program.slots, 1), records), np.int32)
-    room = min(len(data), records * (len(wanted) * len(Pool) + 4)) + 1
+    most = min(len(data), _MOST_POOLED) + 1
+    room = min(most, records * (len(wanted) * len(Pool) + 4) + 1)
     while True:
         lengths.fill(kernel.NULL)
         kinds = (np.int8, np.int32, np.int64, np.int64, np.int32)
@@ -181,9 +192,9 @@ def _walk(
         fault, record, count, end = kernel.walk(
             data, records, program.steps, program.jumps, wanted, values, lengths, *entries
         )
-        if fault != kernel.FAULT_FULL:
+        if fault != kernel.FAULT_FULL or room == most:
             break
-        room = min(2 * room, len(data) + 1)
+        room = min(2 * room, most)
     if fault:
         raise CorruptTableError(f"entry {record} {_FAULTS[fault]}", where=where)
     if end != len(data):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 import zlib
 
 import fastavro
@@ -163,6 +164,81 @@ def test_bombs_of_the_other_codecs_are_refused_too(codec, monkeypatch):
 def test_records_that_the_bytes_cannot_hold_are_refused_before_memory_is_taken(records):
     with pytest.raises(CorruptTableError, match=f"claims {records} records"):
         read(container(manifest_schema(2), bytes(100), records))
+
+
+def entry_schema(partition=(), file=()):
+    """A manifest of little more than these partition fields and fields of files."""
+    held = {"type": "record", "name": "r102", "fields": list(partition)}
+    fields = [{"name": "partition", "type": held, "field-id": 102}, *file]
+    data_file = {"name": "data_file", "type": {"type": "record", "name": "r2", "fields": fields}, "field-id": 2}
+    return {
+        "type": "record",
+        "name": "manifest_entry",
+        "fields": [{"name": "status", "type": "int", "field-id": 0}, data_file],
+    }
+
+
+def peak_of(work):
+    """The most memory that Python and numpy held while it ran, beyond what they held before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_fields_that_are_always_null_take_no_memory():
+    nulls = [{"name": f"p{place}", "type": "null", "field-id": 1000 + place} for place in range(2_000)]
+    nulls.append({"name": "only", "type": ["null"], "field-id": 5000})
+    nulls.append({"name": "last", "type": ["null", "int"], "field-id": 5001})
+    # A status of 1, the one branch of `only`, and the second of `last` with a 3.
+    data = container(entry_schema(nulls), b"\x02\x00\x02\x06" * 5_000, 5_000)
+    found = []
+    assert peak_of(lambda: found.extend(read(data))) < 20_000_000
+    (entries,) = found
+    assert entries.longs(EntryField.STATUS).unique().to_pylist() == [1]
+    assert entries.partition(1000, "p0")[1].null_count == len(entries) == 5_000
+    assert entries.partition(5000, "only")[1].null_count == 5_000
+    assert entries.partition(5001, "last")[1].unique().to_pylist() == [3]
+
+
+def test_values_without_bytes_are_refused_before_memory_is_taken():
+    wide = [
+        {"name": f"p{place}", "type": {"type": "fixed", "name": f"f{place}", "size": 0}, "field-id": 1000 + place}
+        for place in range(10_000)
+    ]
+    data = container(entry_schema(wide), bytes(100_000), 100_000)
+
+    def refused():
+        with pytest.raises(CorruptTableError, match="100000 records of 10001 values, more than are read at a time"):
+            read(data)
+
+    assert peak_of(refused) < 100_000_000
+
+
+def test_small_records_without_end_are_refused_before_memory_is_taken():
+    engine = zlib.compressobj(1, zlib.DEFLATED, -15)
+    zeros = bytes(1 << 20)
+    packed = b"".join([*(engine.compress(zeros) for _ in range(40)), engine.flush()])
+    data = container(entry_schema(), packed, 40 << 20, codec="deflate")
+
+    def refused():
+        with pytest.raises(CorruptTableError, match="41943040 records of 1 values"):
+            read(data)
+
+    assert peak_of(refused) < 200_000_000
+
+
+def test_lists_without_end_are_refused():
+    ids = {"name": "equality_ids", "type": {"type": "array", "items": "int"}, "field-id": 135}
+    count = (1 << 23) + 2
+    data = container(entry_schema(file=[ids]), b"\x00" + number(count) + bytes(count) + b"\x00", 1)
+    with pytest.raises(CorruptTableError, match="entry 0 has more counts, bounds or ids than are read at a time"):
+        read(data)
+    few = container(entry_schema(file=[ids]), b"\x00" + number(3) + b"\x02\x04\x06" + b"\x00", 1)
+    (entries,) = read(few)
+    assert entries.list_of(Pool.EQUALITY_IDS).to_pylist() == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize("size", [-1, 2**40])
