@@ -21,6 +21,8 @@ _FEW_CONTAINERS = 4
 """Roaring, Offset header: a bitmap with runs and fewer containers has none."""
 _MOST_IN_ARRAY = 4096
 _BITMAP_BYTES = 8192
+_MOST_ROWS = 1 << 26
+"""Runs of a few bytes stand for 65,536 rows each: more of them than any data file has are not unpacked."""
 
 
 def read_vector(blob: bytes, *, where: str) -> NDArray[np.int64]:
@@ -49,6 +51,7 @@ class _Bytes:
         self._data = data
         self._where = where
         self._place = 0
+        self._rows_left = _MOST_ROWS
 
     def positions(self) -> NDArray[np.int64]:
         count = int(self._numbers("<u8", 1)[0])
@@ -89,12 +92,25 @@ class _Bytes:
         if is_run:
             count = int(self._numbers("<u2", 1)[0])
             pairs = self._numbers("<u2", 2 * count).astype(np.int64)
-            ranges = [np.arange(start, start + more + 1) for start, more in zip(pairs[::2], pairs[1::2], strict=True)]
-            return np.concatenate(ranges) if ranges else np.zeros(0, np.int64)
+            starts, sizes = pairs[::2], pairs[1::2] + 1
+            # Roaring, Container storage: the runs are sorted and do not overlap. Those that do unpack to any size.
+            ends = starts + sizes
+            if (starts[1:] < ends[:-1]).any() or (ends > 1 << 16).any():
+                raise self._broken()
+            self._expect_rows(int(sizes.sum()))
+            before = np.cumsum(sizes) - sizes
+            return np.repeat(starts - before, sizes) + np.arange(sizes.sum())
+        self._expect_rows(size)
         if size <= _MOST_IN_ARRAY:
             return self._numbers("<u2", size).astype(np.int64)
         bits = np.frombuffer(self._take(_BITMAP_BYTES), np.uint8)
         return np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64)
+
+    def _expect_rows(self, count: int) -> None:
+        self._rows_left -= count
+        if self._rows_left < 0:
+            what = f"the deletion vector takes away more than {_MOST_ROWS:,} rows of one file"
+            raise CorruptTableError(what, where=self._where)
 
     def _numbers(self, kind: str, count: int) -> NDArray[np.int64]:
         return np.frombuffer(self._take(np.dtype(kind).itemsize * count), kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -273,11 +274,34 @@ def test_arrays_bitmaps_and_runs_of_a_vector_are_read():
         struct.pack("<QIII", 1, 0, 12346, 2**31),
         struct.pack("<QIIIHH", 1, 0, 12346, 1, 0, 65535),
         struct.pack("<QII", 1, 0, 77),
+        # Runs that overlap, and one that goes on after the last place of its container.
+        struct.pack("<QIIBHHH2H2H", 1, 0, 12347, 1, 0, 9, 2, 10, 4, 14, 4),
+        struct.pack("<QIIBHHH2H", 1, 0, 12347, 1, 0, 9, 1, 65530, 6),
     ],
 )
 def test_broken_vectors_are_typed_errors(bitmap):
     with pytest.raises(CorruptTableError, match="the bitmap of the deletion vector cannot be read"):
         read_vector(framed(bitmap), where="a")
+
+
+def test_runs_are_looked_at_before_they_are_unpacked():
+    touching = struct.pack("<QIIBHHH2H2H", 1, 0, 12347, 1, 0, 2, 2, 3, 1, 5, 0)
+    assert read_vector(framed(touching), where="a").tolist() == [3, 4, 5]
+    whole, count = struct.pack("<2H", 0, 65535), 3_000
+    same = struct.pack("<QIIBHHH", 1, 0, 12347, 1, 0, 65535, count) + count * whole
+    many = struct.pack("<QI", 1, 0) + struct.pack("<I", 12347 | 65535 << 16) + b"\xff" * 8192
+    many += b"".join(struct.pack("<HH", key, 65535) for key in range(1 << 16)) + bytes(4 << 16)
+    many += (struct.pack("<H", 1) + whole) * (1 << 16)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptTableError, match="the bitmap of the deletion vector cannot be read"):
+            read_vector(framed(same), where="a")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+        with pytest.raises(CorruptTableError, match=r"takes away more than 67,108,864 rows of one file"):
+            read_vector(framed(many), where="a")
+        assert tracemalloc.get_traced_memory()[1] < 700_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_vector_with_a_wrong_checksum_or_frame_is_refused():
