@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import os.path
 import stat
@@ -68,19 +69,19 @@ class LocalFolder:
 
     def read(self, key: str) -> bytes:
         """The whole file."""
-        with self._errors(key), open(self.check(key), "rb") as file:
+        with self._errors(key), open(self.check(key), "rb", opener=_open_plain) as file:
             return file.read()
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
         """Part of the file, shorter where the file ends before."""
-        with self._errors(key), open(self.check(key), "rb", buffering=0) as file:
+        with self._errors(key), self._open(key) as file:
             file.seek(start)
             return _read_all(file.fileno(), length)
 
     def pieces(self, key: str, length: int) -> Iterator[memoryview]:
         """The beginning of the file in pieces, each in the memory of the one before: it stays in the caches."""
         held = memoryview(bytearray(min(length, _PIECE)))
-        with self._errors(key), open(self.check(key), "rb", buffering=0) as file:
+        with self._errors(key), self._open(key) as file:
             while length > 0:
                 size = file.readinto(held[: min(length, _PIECE)])
                 if not size:
@@ -90,7 +91,7 @@ class LocalFolder:
 
     def tail(self, key: str, length: int) -> tuple[bytes, int]:
         """The last bytes of the file, and its size."""
-        with self._errors(key), open(self.check(key), "rb", buffering=0) as file:
+        with self._errors(key), self._open(key) as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(0, size - length))
             return _read_all(file.fileno(), min(size, length)), size
@@ -98,10 +99,9 @@ class LocalFolder:
     def size(self, key: str) -> int:
         """The bytes of the file."""
         with self._errors(key):
-            path = self.check(key)
-            if os.path.isdir(path):
-                raise IsADirectoryError(path)
-            return os.stat(path).st_size
+            status = os.stat(self.check(key))
+            _require_plain(status.st_mode)
+            return status.st_size
 
     def is_file(self, key: str) -> bool:
         """Whether there is such a file."""
@@ -185,6 +185,9 @@ class LocalFolder:
             with suppress(OSError):
                 os.rmdir(folder)
 
+    def _open(self, key: str) -> io.FileIO:
+        return io.FileIO(self.check(key), opener=_open_plain)
+
     def _has(self, key: str, kind: Callable[[int], bool]) -> bool:
         # Not os.path.isfile: it calls a file missing that the user may not see.
         with self._errors(key):
@@ -221,8 +224,32 @@ class LocalFolder:
             raise StorageError("reading is not permitted", where=where, remedy="check its permissions") from None
         except IsADirectoryError:
             raise StorageError("this is a folder, not a file", where=where) from None
+        except _NotPlainError:
+            raise StorageError("this is a pipe, a socket or a device, not a file", where=where) from None
         except OSError as problem:
             raise StorageError(f"it cannot be read: {problem.strerror or problem}", where=where) from None
+
+
+class _NotPlainError(OSError):
+    """Something other than bytes on a disk."""
+
+
+def _open_plain(path: str, flags: int) -> int:
+    """Open a file that is one: a pipe without a writer, such as somebody may put in a table, is not waited for."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    try:
+        _require_plain(os.fstat(descriptor).st_mode)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _require_plain(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError
+    if not stat.S_ISREG(mode):
+        raise _NotPlainError
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -4,6 +4,7 @@ import http.server
 import os
 import pickle
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -56,6 +57,37 @@ def test_every_store_reads_the_same(storage):
         assert storage.exists(name)
         assert storage.open(name).read() == data
     assert list(storage.read_many(list(FILES))) == list(FILES.values())
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(folder):
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to("pipe")
+    storage = Storage.at(str(folder))
+    ways = [
+        storage.read,
+        storage.size,
+        storage.open,
+        storage.parquet_footer,
+        lambda key: storage.read_range(key, 0, 1),
+        lambda key: list(storage.pieces(key, 1)),
+    ]
+
+    def waited(*_):
+        raise AssertionError("the pipe is waited for")
+
+    before = signal.signal(signal.SIGALRM, waited)
+    signal.alarm(20)
+    try:
+        for key in ("pipe", "link"):
+            for way in ways:
+                with pytest.raises(StorageError, match=f"{key}: this is a pipe, a socket or a device, not a file$"):
+                    way(key)
+        for way in ways:
+            with pytest.raises(StorageError, match="this is a folder, not a file"):
+                way("sub")
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_ranges_end_where_the_file_ends(storage):
