@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.message_text import printable
+from geolake_nb.core.message_text import printable, url_without_secrets
 from geolake_nb.errors import GeolakeError, MissingFileError, NotATableError, OpenError
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
@@ -263,10 +263,12 @@ def _look_into(place: str, options: dict[str, str]) -> Source:
     if found is not None:
         return Source(found.format, storage, place, options, found=found)
     if storage.is_local and not os.path.exists(storage.location):
-        raise MissingFileError("there is nothing at this path", where=storage.location, remedy="check the path")
+        raise MissingFileError(
+            "there is nothing at this path", where=url_without_secrets(storage.location), remedy="check the path"
+        )
     raise NotATableError(
         "no table here: neither _delta_log/, nor Iceberg's metadata/, nor Parquet files",
-        where=storage.location,
+        where=url_without_secrets(storage.location),
         remedy="give the root folder of a table",
     )
 

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SECRET_NAME", "plural", "printable", "shortened", "without_secrets"]
+__all__ = ["SECRET_NAME", "plural", "printable", "shortened", "url_without_secrets", "without_secrets"]
 
 SECRET_NAME = re.compile(r"key|secret|token|password|passwd|\bsig\b|\bsas\b|sas_|signature|credential", re.IGNORECASE)
 """Where it is in the name of an option, a parameter or a header, the value is a secret."""
 _USER = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@\"']*@", re.IGNORECASE)
 _QUERY = re.compile(r"(\bhttps?://[^\s?\"']*)\?[^\s\"')]*", re.IGNORECASE)
+# Most of a million paths have none of these, and are not looked at further.
+_MAY_HAVE_SECRETS = re.compile(r"[?#@%]|://[^/]*:")
+# Parts of a URL that is all of the text; a table gives it, so no pattern takes longer than the URL is long.
+_URL_USER = re.compile(r"://([^/?#]*)@")
+# What follows a colon and is no port is a password, with signs in it that end the name of a host.
+_BROKEN_USER = re.compile(r"://[^/?#@\[]*:(?!\d*(?:[/?#]|$)).*", re.DOTALL)
+_WEB_QUERY = re.compile(r"[?#]")
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_WITH_CONTAINER = ("abfs", "abfss", "wasb", "wasbs")
+_MOST_ESCAPES = 4
 _NAMED = re.compile(r"([\w.-]+)( ?[=:] ?)((?:Bearer |Basic )?[^\s,;&\"']+)")
 _BEARER = re.compile(r"\b(Bearer|Basic) [^\s,;)\"']+")
 
@@ -61,3 +71,45 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     text = _QUERY.sub(r"\1", _USER.sub(r"\1", text))
     text = _BEARER.sub("***", text)
     return _NAMED.sub(lambda one: f"{one[1]}{one[2]}***" if SECRET_NAME.search(one[1]) else one[0], text)
+
+
+def url_without_secrets(url: str) -> str:
+    """A URL of any scheme, or a path of GDAL, as it may be shown: without a user, a password and a query.
+
+    >>> url_without_secrets("/vsicurl/https://me:pw@host/a.tif?sig=1"), url_without_secrets("az://c/a.tif?sv=1&sig=2")
+    ('/vsicurl/https://host/a.tif?...', 'az://c/a.tif?...')
+    >>> url_without_secrets("s3://bucket/what?.tif"), url_without_secrets("abfss://c@me.dfs.core.windows.net/a%20b.tif")
+    ('s3://bucket/what?.tif', 'abfss://c@me.dfs.core.windows.net/a%20b.tif')
+    """
+    if not _MAY_HAVE_SECRETS.search(url):
+        return url
+    shown = plain = _plain_url_without_secrets(url)
+    # A URL inside of another has its marks escaped, and so does one that was escaped once too often.
+    for _ in range(_MOST_ESCAPES):
+        if "%" not in plain:
+            break
+        plain = unquote(plain)
+        stripped = _plain_url_without_secrets(plain)
+        if stripped != plain:
+            shown = plain = stripped
+    return shown
+
+
+def _plain_url_without_secrets(url: str) -> str:
+    url = _BROKEN_USER.sub("://...", _URL_USER.sub(_without_user, url))
+    ends = [len(url)]
+    # The name of an object may hold a question mark; with an equals sign behind, it begins a query in any scheme.
+    mark = url.find("?")
+    if mark >= 0 and "=" in url[mark:]:
+        ends.append(mark)
+    web = _WEB.search(url)
+    if web and (query := _WEB_QUERY.search(url, web.end())):
+        ends.append(query.start())
+    end = min(ends)
+    return url if end == len(url) else f"{url[:end]}?..."
+
+
+def _without_user(found: re.Match[str]) -> str:
+    # What stands before the account in these schemes of Azure is the container.
+    scheme = found.string[max(found.start() - 5, 0) : found.start()].lower()
+    return found[0] if scheme.endswith(_WITH_CONTAINER) and ":" not in found[1] else "://"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.errors import RasterError
 
 if TYPE_CHECKING:
@@ -125,6 +126,12 @@ class Band:
     data: bytes | None = field(default=None, repr=False)
     out_db_band_no: int | None = None
     out_db_url: str | None = None
+
+    def __repr__(self) -> str:
+        """The band without its cells, and without what may be secret in its URL."""
+        url = None if self.out_db_url is None else url_without_secrets(self.out_db_url)
+        shown = f"pixel_type={self.pixel_type!r}, no_data={self.no_data!r}, out_db_band_no={self.out_db_band_no!r}"
+        return f"Band({shown}, out_db_url={url!r})"
 
     def __post_init__(self) -> None:
         # Havasu, Raster: with data the band is in-db; else out_db_band_no and out_db_url must be non-null.

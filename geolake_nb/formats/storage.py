@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.errors import MissingFileError, StorageError
 from geolake_nb.formats.parquet.footer import FIRST_READ, footer_bytes, parse_footer
 from geolake_nb.formats.storage_local import LocalFolder
@@ -374,7 +375,7 @@ class Storage:
         return self._in_parallel(self.parquet_footer, paths, workers)
 
     def _shown(self, path: str) -> str:
-        return path if is_url(path) or path.startswith("/") else f"{self.location}/{path}"
+        return url_without_secrets(path if is_url(path) or path.startswith("/") else f"{self.location}/{path}")
 
     def _find(self, path: str) -> tuple[Storage, str]:
         """The storage below which the path is, and its key there."""
@@ -392,7 +393,7 @@ class Storage:
                 return storage, key
         shown = path if place is None else place.text
         raise StorageError(
-            f"the path {shown!r} leads outside the table",
+            f"the path {url_without_secrets(shown)!r} leads outside the table",
             where=self.location,
             remedy="allow its root if the table is a clone that may read there",
         )
@@ -404,7 +405,10 @@ class Storage:
     def _own(self, path: str) -> str:
         storage, key = self._find(path)
         if storage is not self or not key:
-            raise StorageError(f"the path {path!r} is not below the table, and is not written", where=self.location)
+            raise StorageError(
+                f"the path {url_without_secrets(path)!r} is not below the table, and is not written",
+                where=self.location,
+            )
         return key
 
     def _name(self, storage: Storage, key: str) -> str:

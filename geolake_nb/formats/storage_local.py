@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.errors import MissingFileError, StorageError
 from geolake_nb.formats.storage_place import PAGE, Entry
 from geolake_nb.formats.storage_writing import (
@@ -207,27 +208,30 @@ class LocalFolder:
 
     def _check_real(self, real: str, key: str) -> None:
         if not any(_is_below(real, folder) for folder in self._allowed):
-            raise StorageError(f"the link {key!r} leads outside the table", where=self.path)
+            raise StorageError(f"the link {url_without_secrets(key)!r} leads outside the table", where=self.path)
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        where = os.path.join(self.path, key) if key else self.path
         try:
             yield
         except (StorageError, MissingFileError):
             raise
-        except FileNotFoundError:
-            raise MissingFileError("there is no such file", where=where) from None
-        except NotADirectoryError:
-            raise MissingFileError("there is no such file", where=where) from None
-        except PermissionError:
-            raise StorageError("reading is not permitted", where=where, remedy="check its permissions") from None
-        except IsADirectoryError:
-            raise StorageError("this is a folder, not a file", where=where) from None
-        except _NotPlainError:
-            raise StorageError("this is a pipe, a socket or a device, not a file", where=where) from None
         except OSError as problem:
-            raise StorageError(f"it cannot be read: {problem.strerror or problem}", where=where) from None
+            where = url_without_secrets(os.path.join(self.path, key) if key else self.path)
+            raise _reading_error(problem, where) from None
+
+
+def _reading_error(problem: OSError, where: str) -> StorageError:
+    match problem:
+        case FileNotFoundError() | NotADirectoryError():
+            return MissingFileError("there is no such file", where=where)
+        case PermissionError():
+            return StorageError("reading is not permitted", where=where, remedy="check its permissions")
+        case IsADirectoryError():
+            return StorageError("this is a folder, not a file", where=where)
+        case _NotPlainError():
+            return StorageError("this is a pipe, a socket or a device, not a file", where=where)
+    return StorageError(f"it cannot be read: {problem.strerror or problem}", where=where)
 
 
 class _NotPlainError(OSError):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from geolake_nb.core.message_text import SECRET_NAME, without_secrets
+from geolake_nb.core.message_text import SECRET_NAME, url_without_secrets, without_secrets
 from geolake_nb.errors import (
     AlreadyThereError,
     MissingDependencyError,
@@ -191,7 +191,7 @@ class ObjectPrefix:
         from obstore import exceptions as known
 
         self._require_writable(key)
-        where = f"{self._place.text}/{key}"
+        where = self._shown(key)
         with self._errors(key):
             try:
                 _put_once(self._asking_once(), self._prefix + key, data)
@@ -241,7 +241,7 @@ class ObjectPrefix:
         self._require_writable(other)
         with self._errors(key):
             if self._is_there(other):
-                raise AlreadyThereError("the file is there already", where=f"{self._place.text}/{other}")
+                raise AlreadyThereError("the file is there already", where=self._shown(other))
             obstore.copy(self._store, self._prefix + key, self._prefix + other)
 
     def rename(self, key: str, other: str) -> None:
@@ -283,7 +283,7 @@ class ObjectPrefix:
         if self._place.scheme in ("http", "https"):
             raise StorageError(
                 "a web server is only read",
-                where=f"{self._place.text}/{key}",
+                where=self._shown(key),
                 remedy="copy the table to a disk or a bucket",
             )
 
@@ -313,17 +313,19 @@ class ObjectPrefix:
             name = re.search(r"'([^']{1,60})'", str(problem))
             raise StorageError(
                 f"unknown storage option{f' {name[1]}' if name else ''}",
-                where=place.text,
+                where=url_without_secrets(place.text),
                 remedy="use the names of object_store, such as aws_region",
             ) from None
         except (BaseError, ValueError, TypeError) as problem:
-            raise StorageError(f"the storage options do not fit: {self._clean(problem)}", where=place.text) from None
+            raise StorageError(
+                f"the storage options do not fit: {self._clean(problem)}", where=url_without_secrets(place.text)
+            ) from None
 
     @contextmanager
     def _errors(self, key: str, *, listing: bool = False) -> Iterator[None]:
         from obstore import exceptions as known
 
-        where = f"{self._place.text}/{key}".rstrip("/")
+        where = self._shown(key).rstrip("/")
         # The causes are cut off: messages of the library hold URLs, and these may hold signatures.
         try:
             yield
@@ -351,6 +353,10 @@ class ObjectPrefix:
             if type(problem).__name__ != "PanicException":
                 raise
             raise StorageError(f"the storage options do not fit: {self._clean(problem)}", where=where) from None
+
+    def _shown(self, key: str) -> str:
+        # A signature that was given with the URL of an object is in its key: no store but a web server has queries.
+        return url_without_secrets(f"{self._place.text}/{key}")
 
     def _clean(self, problem: BaseException) -> str:
         """The first line of the message, without queries and without what the options hold."""

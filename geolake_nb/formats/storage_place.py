@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.errors import StorageError
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Place:
     def of(cls, location: str) -> Place:
         """The place that a path or URL names; a relative path is taken from the working directory."""
         if "\0" in location or not location.strip():
-            raise StorageError(f"{location!r} is no path or URL")
+            raise StorageError(f"{url_without_secrets(location)!r} is no path or URL")
         if not is_url(location):
             require_utf8(location)
             return cls("file", "", os.path.abspath(os.path.expanduser(location)))
@@ -257,11 +258,11 @@ def clean_key(path: str, *, where: str) -> str:
     geolake_nb.errors.StorageError: t: the path '../secret' leads outside the table
     """
     if "\0" in path:
-        raise StorageError(f"the path {path!r} holds a zero byte", where=where)
+        raise StorageError(f"the path {url_without_secrets(path)!r} holds a zero byte", where=where)
     # Nearly every path of a million is in normal form already.
     if "//" not in path and "./" not in path and not path.endswith((".", "/")) and not path.startswith("/"):
         return path
     key = posixpath.normpath(path.strip("/"))
     if key == ".." or key.startswith("../"):
-        raise StorageError(f"the path {path!r} leads outside the table", where=where)
+        raise StorageError(f"the path {url_without_secrets(path)!r} leads outside the table", where=where)
     return "" if key == "." else key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from urllib.parse import quote, urlsplit
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.errors import MissingFileError, StorageError
 from geolake_nb.formats.storage_place import Place
 from geolake_nb.formats.storage_ranges import RangeFile
@@ -37,7 +38,7 @@ class WebFolder:
         """Part of the file, and the size of the whole."""
         import requests
 
-        where = f"{self.place.text}/{key}"
+        where = url_without_secrets(f"{self.place.text}/{key}")
         parts = urlsplit(self._root)
         url = parts._replace(path=f"{parts.path.rstrip('/')}/{quote(key)}").geturl()
         wanted = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}

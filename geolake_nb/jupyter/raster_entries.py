@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.box_column import BoxColumn
 from geolake_nb.core.crs import CRS84, Crs
-from geolake_nb.core.message_text import printable
+from geolake_nb.core.message_text import printable, url_without_secrets
 from geolake_nb.core.raster import Band, PixelType
 from geolake_nb.core.showing import Shown
 from geolake_nb.errors import CrsError, RasterError
@@ -22,12 +21,10 @@ if TYPE_CHECKING:
 
     from geolake_nb.jupyter.map_layers import PlacedBoxes
 
-__all__ = ["BandFacts", "RasterDetails", "RasterEntries", "RasterEntry", "without_secrets"]
+__all__ = ["BandFacts", "RasterDetails", "RasterEntries", "RasterEntry"]
 
 _WIDTH = 400
 _LONG_NAME = 40
-_USER = re.compile(r"\b(https?|ftp)://[^/@\s]*@", re.IGNORECASE)
-_QUERY = re.compile(r"(https?://[^?]*)\?.*|([^?]*)\?.*(?:key|secret|sig|signature|token)=.*", re.IGNORECASE | re.DOTALL)
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -112,7 +109,7 @@ class BandFacts:
             return cls(kind, no_data, "in-db")
         url = row["out_db_url"]
         number = "no band" if row["out_db_band_no"] is None else f"band {row['out_db_band_no']}"
-        return cls(kind, no_data, f"out-db, {number}", None if url is None else without_secrets(url))
+        return cls(kind, no_data, f"out-db, {number}", None if url is None else url_without_secrets(url))
 
 
 def _no_data(pixel: PixelType, stored: bytes | None) -> str:
@@ -121,17 +118,6 @@ def _no_data(pixel: PixelType, stored: bytes | None) -> str:
     except RasterError as problem:
         return f"unreadable: {problem.what}"
     return "none" if value is None else f"{value}"
-
-
-def without_secrets(url: str) -> str:
-    """A URL as text, without a user and a signature.
-
-    >>> without_secrets("/vsicurl/https://me:pw@host/a.tif?sig=1"), without_secrets("s3://b/what?.tif")
-    ('/vsicurl/https://host/a.tif?...', 's3://b/what?.tif')
-    """
-    plain = _USER.sub(r"\1://", url)
-    found = _QUERY.search(plain)
-    return plain if found is None else f"{plain[: found.start()]}{found[1] or found[2]}?..."
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.core.raster import PixelType
 from geolake_nb.core.raster_arrow import RASTER_V1, rasters_to_arrow
 from geolake_nb.errors import GeolakeError, RasterError
@@ -111,7 +112,8 @@ def _rasters(source: RasterSource, tile: Tile | None, tile_y: int, *, out_db: bo
                     _require_room(dataset, window)
                     yield tile_x, in_db_from_dataset(dataset, window=window)
             except GeolakeError as problem:
-                where = source.url if problem.where is None else f"{source.url}, {problem.where}"
+                shown = url_without_secrets(source.url)
+                where = shown if problem.where is None else f"{shown}, {problem.where}"
                 raise RasterError(problem.what, where=where, remedy=problem.remedy) from problem
 
 

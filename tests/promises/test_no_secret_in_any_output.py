@@ -11,9 +11,11 @@ import contextlib
 import html
 import json
 import logging
+import socket
 import traceback
 import zlib
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
@@ -27,17 +29,22 @@ from obstore.store import S3Store
 
 import geolake_nb as gl
 from geolake_nb.cli import main
-from geolake_nb.errors import GeolakeError
+from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
+from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.rasters.out_db import OutDbRoots
 from geolake_nb.formats.storage import Storage
 from geolake_nb.spark import delta_commit, havasu_commit
 from geolake_nb.spark.applying import Place
+from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.heavy.folder_store import FolderStore
 from tests.http_proxy import running
 from tests.jupyter.shell import notebook
 from tests.promises.canaries import CANARIES, leaks
 from tests.promises.echo_server import echo_server
+from tests.promises.jvm_output import jvm_output
+from tests.promises.secret_urls import SAS, SECRET_URLS, SIGNED, make_secret_rasters
+from tests.promises.vending_catalog import VendingCatalog
 from tests.small_tables import PLACES, data, make_delta, make_iceberg
 
 if TYPE_CHECKING:
@@ -53,12 +60,6 @@ KEYS = {
     "aws_secret_access_key": CANARIES["secretKey"],
     "aws_session_token": CANARIES["sessionToken"],
 }
-SIGNED = (
-    f"X-Amz-Credential={quote(CANARIES['accessKeyId'], safe='')}"
-    f"&X-Amz-Security-Token={quote(CANARIES['securityToken'], safe='')}"
-    f"&X-Amz-Signature={quote(CANARIES['signature'], safe='')}"
-)
-SAS = f"sv=2024-01-01&sr=c&sig={quote(CANARIES['sasToken'], safe='')}"
 CATALOG = {
     "token": CANARIES["bearerToken"],
     "credential": f"me:{CANARIES['clientSecret']}",
@@ -80,8 +81,9 @@ def secrets_all_around(monkeypatch, tmp_path, caplog) -> Iterator[None]:
         monkeypatch.setenv(name.upper(), value)
     caplog.set_level(logging.DEBUG)
     yield
-    # Libraries that write down each call to the JVM and each address, if asked to, are told by their own loggers.
-    told = [one.getMessage() for one in caplog.records if not one.name.startswith(("py4j", "urllib3"))]
+    # These write down each call to the JVM and each address for those who debug them, and for nobody else.
+    own = ("py4j", "urllib3")
+    told = [one.getMessage() for one in caplog.records if one.levelno > logging.DEBUG or not one.name.startswith(own)]
     assert leaks("\n".join(told)) == []
 
 
@@ -135,6 +137,7 @@ def asked(table: gl.Table) -> dict[str, Callable[[], Any]]:
         "properties": lambda: table.properties,
         "snapshot": lambda: table.snapshot,
         "source": lambda: table._source,
+        "catalog": lambda: table._source.catalog,
         "storage": lambda: table._source.storage,
         "history": table.history,
         "row groups": table.row_groups,
@@ -210,6 +213,16 @@ def test_of_a_table_in_a_rest_catalog(rest_server, tmp_path, monkeypatch):
     name = registered(uri, make_iceberg(tmp_path / "t"), tmp_path)
     catalog(monkeypatch, "rest", {**CATALOG, "uri": password_in(uri)})
     check_outputs(gl.open(f"rest.secrets.{name}"), tmp_path / "out")
+
+
+def test_of_a_table_whose_catalog_hands_out_credentials(tmp_path, monkeypatch):
+    make_iceberg(tmp_path / "t")
+    with running(VendingCatalog(tmp_path / "t" / "metadata" / "v1.metadata.json")) as server:
+        catalog(monkeypatch, "vending", {"uri": server.url})
+        table = gl.open("vending.a.b")
+        # What is looked for is there: the store of the table is opened with it.
+        assert {"accessKeyId", "sessionToken"} <= set(leaks(dict(table._source.catalog.options)))
+        check_outputs(table, tmp_path / "out")
 
 
 def registered(uri: str, table: Path, folder: Path) -> str:
@@ -310,6 +323,81 @@ def test_of_urls_that_cannot_be_read(s3):
         f"{s3.url}?{SIGNED}",
     ):
         check_error(lambda url=url: gl.open(url))
+
+
+def test_of_objects_whose_names_hold_secrets(s3, options, tmp_path):
+    for url in (f"s3://lake/none?{SIGNED}", f"s3://lake/none/a.parquet?{SIGNED}", f"{tmp_path}/none?{SAS}"):
+        check_error(lambda url=url: gl.open(url, storage_options=options))
+        check_error(lambda url=url: Storage.at("s3://lake/t", options=options).read(url))
+    make_delta(tmp_path / "t")
+    for number, path in enumerate((f"a.parquet?{SAS}", f"../a.parquet?{SAS}", f"https://h.example/a.parquet?{SIGNED}")):
+        made = LogMaker(tmp_path / f"t{number}")
+        made.commit(0, protocol(), metadata(field("id", "long")), add(path, {"numRecords": 1}))
+        check_error(lambda number=number: gl.open(tmp_path / f"t{number}").row_groups())
+
+
+# ---- Rasters outside of the table
+
+
+@pytest.fixture(scope="module")
+def secret_rasters(tmp_path_factory) -> gl.Table:
+    return gl.open(make_secret_rasters(tmp_path_factory.mktemp("rasters") / "t"))
+
+
+def test_of_the_rasters_of_a_table(secret_rasters, tmp_path):
+    browser = secret_rasters.browse_rasters(thumbnail=gl.rasters.thumbnails(secret_rasters))
+    shown_urls = set()
+    for number in range(len(SECRET_URLS)):
+        browser.list.value = number
+        (band,) = browser.details.bands
+        shown_urls.add(band.url)
+        check_shown(browser.details, browser.card, browser.card.value)
+        widgets = _widgets(*vars(browser).values())
+        assert browser.card in widgets
+        for widget in widgets:
+            assert leaks(widget.get_state()) == [], type(widget)
+    # What is left tells one file from another.
+    assert {"https://h.example/a.tif?...", "az://c/a.tif?...", "/vsicurl/https://h.example/a.tif?..."} <= shown_urls
+    check_shown(secret_rasters.rasters(), secret_rasters.check(deep=True))
+
+
+@pytest.mark.parametrize("roots", [(), ("/data", "https://h.example")], ids=["no root", "roots"])
+def test_of_rasters_that_are_not_opened(secret_rasters, tmp_path, monkeypatch, roots):
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    checked = gl.rasters.check(secret_rasters, roots=roots)
+    assert len(checked) == len(SECRET_URLS)
+    assert set(checked["state"].to_pylist()) == ({"refused", "missing", "unreadable"} if roots else {"refused"})
+    check_shown(checked)
+    (path,) = secret_rasters.files.table["path"].to_pylist()
+    for number, url in enumerate(SECRET_URLS):
+        raster = gl.rasters.read(secret_rasters, path, number)
+        assert raster.bands[0].out_db_url == url  # for those who ask for it
+        check_shown(raster, raster.bands)
+        for act in (
+            gl.rasters.thumbnail,
+            gl.rasters.statistics,
+            lambda *a, **k: gl.rasters.to_geotiff(*a, "a.tif", **k),
+        ):
+            check_error(lambda act=act, raster=raster: act(raster, roots=roots))
+
+
+def test_of_rasters_that_cannot_be_read(s3, options, tmp_path):
+    """Files of those names are there, and hold no raster."""
+    here = Raster(3, 2, (), None, GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0)))
+    for name in (f"a.tif?{SAS}"[:200], f"none.tif?{SAS}"[:200]):
+        if name.startswith("a."):
+            (tmp_path / name).write_bytes(b"none")
+            s3.put("lake", f"cogs/{name}", b"none")
+        for root in (str(tmp_path), "s3://lake/cogs"):
+            band = Band(PixelType.PT_8BUI, out_db_band_no=0, out_db_url=f"{root}/{name}")
+            raster = replace(here, bands=(band,))
+            ask = partial(gl.rasters.thumbnail, raster, roots=root, storage_options=options)
+            error = check_error(ask)
+            assert not isinstance(error, RefusedError)
 
 
 def test_of_rasters_at_signed_urls(echo):
@@ -455,10 +543,13 @@ def test_of_changes_in_a_bucket(s3, options, tmp_path, spark):
     check_stored(s3.objects("lake", prefix))
 
     # Jobs that fail tell of it, one from its workers on and one from the JVM, which knows nothing of the store.
+    jvm = tmp_path / "jvm.log"
     thorough, rewrite = table.newest().plan_repair(verify=True), table.newest().plan_rewrite(cluster_by="geom")
     obstore.delete(S3Store("lake", config=direct(s3), client_options={"allow_http": True}), f"{prefix}/part-0.parquet")
-    check_error(lambda: thorough.apply(spark=spark))
-    check_error(lambda: rewrite.apply(spark=spark))
+    with jvm_output(spark, jvm):
+        check_error(lambda: thorough.apply(spark=spark))
+        check_error(lambda: rewrite.apply(spark=spark))
+    assert leaks(jvm.read_text()) == []
 
 
 def direct(s3) -> dict[str, str]:
@@ -492,13 +583,14 @@ def test_of_a_change_through_a_catalog(rest_server, tmp_path, monkeypatch, spark
         catalog(monkeypatch, "rest", {**held, "uri": server.url})
         table = gl.open(f"rest.secrets.{name}")
         plan = table.plan_repair()
-        for server.status in (400, 401, 403):
-            error = check_error(lambda: plan.apply(spark=spark))
-            # What the server said has come through, but for the secrets in it.
-            assert "Authorization: ***" in str(error.__cause__)
-        server.status = None
-        check_shown(plan, plan.apply(spark=spark), table.history())
-    check_stored(files_in(tmp_path / "t"))
+        with jvm_output(spark, tmp_path / "jvm.log"):
+            for server.status in (400, 401, 403):
+                error = check_error(lambda: plan.apply(spark=spark))
+                # What the server said has come through, but for the secrets in it.
+                assert "Authorization: ***" in str(error.__cause__)
+            server.status = None
+            check_shown(plan, plan.apply(spark=spark), table.history())
+    check_stored(files_in(tmp_path))
 
 
 def test_that_the_search_finds_a_secret_in_any_writing():

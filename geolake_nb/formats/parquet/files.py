@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import Schema, split_path, type_name
 from geolake_nb.core.types import (
@@ -209,7 +210,7 @@ def _find_files(location: str, options: Mapping[str, str] | None) -> tuple[Stora
         return _match_files(pattern, options)
     storage = Storage.at(location, options=options)
     if not storage.is_folder():
-        raise MissingFileError("there is no such file or folder", where=storage.location)
+        raise MissingFileError("there is no such file or folder", where=url_without_secrets(storage.location))
     entries = [entry for entry in storage.list(recursive=True) if not is_hidden(entry.path) and entry.bytes >= 0]
     named = [entry for entry in entries if is_parquet_name(entry.path)]
     if not named:
@@ -229,11 +230,13 @@ def _match_files(location: str, options: Mapping[str, str] | None) -> tuple[Stor
     try:
         pattern = glob_pattern(text)
     except re.error:
-        raise StorageError(f"the pattern {text!r} cannot be read", where=storage.location) from None
+        raise StorageError(
+            f"the pattern {url_without_secrets(text)!r} cannot be read", where=storage.location
+        ) from None
     listed = storage.list(recursive="/" in text or "**" in text)
     found = [entry for entry in listed if pattern.fullmatch(entry.path) and not is_hidden(entry.path)]
     if not found:
-        raise MissingFileError(f"no file matches {text!r}", where=storage.location)
+        raise MissingFileError(f"no file matches {url_without_secrets(text)!r}", where=storage.location)
     return storage, found, f"{storage.location}/{text}"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.errors import GeolakeError, MissingDependencyError, MissingFileError, RasterError
 from geolake_nb.formats.parquet.hive_paths import glob_pattern, has_glob, is_hidden
 from geolake_nb.formats.storage import Storage
@@ -117,7 +118,7 @@ def open_geotiff(source: RasterSource) -> Iterator[DatasetReader]:
     """
     storage, key = source.storage, source.key
     if storage.is_local and not storage.exists(key):  # nor a pipe or a device, which would block
-        raise MissingFileError("there is no such file", where=source.url)
+        raise MissingFileError("there is no such file", where=url_without_secrets(source.url))
 
     def open_file() -> BinaryIO:
         file: Any = open_ranges(storage, key)
@@ -162,5 +163,7 @@ def open_geotiff_at(shown: str, open_file: Callable[[], BinaryIO]) -> Iterator[D
                 raise failed[0] from None
             detail = " ".join(str(error).split())[:200]
             raise RasterError(
-                "this is no GeoTIFF that can be read", where=shown, remedy=f"rasterio says: {detail}"
+                "this is no GeoTIFF that can be read",
+                where=url_without_secrets(shown),
+                remedy=f"rasterio says: {detail}",
             ) from error

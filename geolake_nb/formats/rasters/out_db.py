@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from geolake_nb.core.message_text import printable
+from geolake_nb.core.message_text import printable, url_without_secrets
 from geolake_nb.core.raster_out_db import RasterFile, out_db_fault, place_in_file
 from geolake_nb.errors import RasterError, RefusedError, StorageError
 from geolake_nb.formats.rasters.files import RasterSource, open_geotiff, open_geotiff_at
 from geolake_nb.formats.storage import Storage
-from geolake_nb.formats.storage_place import Place, is_url, without_query
+from geolake_nb.formats.storage_place import Place, is_url
 from geolake_nb.formats.web_ranges import WebFolder
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class OutDbRoots:
     def find(self, url: str) -> RasterSource | tuple[WebFolder, str]:
         """The file that a URL of a table names; one below no root is refused before anything is opened."""
         refused = RefusedError(
-            f"{printable(without_query(url), 200)!r} is below no allowed root",
+            f"{printable(url_without_secrets(url), 200)!r} is below no allowed root",
             remedy="give its folder as a root if the table may read there",
         )
         try:
@@ -160,7 +160,7 @@ def _datasets(raster: Raster, bands: Sequence[int], roots: OutDbRoots) -> Iterat
                 band = raster.bands[index]
                 fault = out_db_fault(raster, band.pixel_type, band.out_db_band_no or 0, file)
                 if fault is not None:
-                    raise RasterError(fault, where=f"band {index}, {printable(without_query(url), 200)}")
+                    raise RasterError(fault, where=f"band {index}, {printable(url_without_secrets(url), 200)}")
                 column, row = place_in_file(raster, file)
                 yield index, dataset, Window(column, row, raster.width, raster.height)
 

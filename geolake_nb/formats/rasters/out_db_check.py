@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.message_text import url_without_secrets
 from geolake_nb.core.raster import PixelType
 from geolake_nb.core.raster_arrow import metadata_from_arrow
 from geolake_nb.core.raster_out_db import RasterFile, out_db_fault
@@ -64,6 +65,7 @@ def check_out_db(
     """One row an out-db band, with what is wrong with its file; each file is opened once, for its header.
 
     `raster` counts the rasters of a data file that are not null, `band` the bands of one, both from 0.
+    `out_db_url` is without what may be secret in it, which `raster_bands` has.
     """
     columns = [name for name, field in snapshot.schema.geo_columns() if isinstance(field.type, RasterType)]
     if not columns:
@@ -81,7 +83,9 @@ def check_out_db(
             bands = raster_bands(storage, snapshot, position, column)
             for band in bands.filter(pc.invert(bands["in_db"])).to_pylist():
                 state, problem = _look(rasters[band["raster"]], band, headers)
-                rows.append({"path": path, "column": column, **band, "state": state.value, "problem": problem})
+                url = None if band["out_db_url"] is None else url_without_secrets(band["out_db_url"])
+                told = {"out_db_url": url, "state": state.value, "problem": problem}
+                rows.append({"path": path, "column": column, **band, **told})
         if on_progress is not None:
             on_progress(position + 1, len(paths))
     return pa.Table.from_pylist(rows, _SCHEMA)
