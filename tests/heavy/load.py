@@ -45,6 +45,10 @@ SIZES = (10_000, 100_000, 1_000_000)
 MOST_MEGABYTES = 4096
 STEEPEST = 1.3
 """How much more a file may cost in a table ten times as large."""
+START_UP = 0.1
+"""The seconds of a step that its files need not account for."""
+FEWEST_OPENS = 2
+"""How often each reader opens the table, at least, while it changes."""
 DISTINCT = 250
 ROWS = 20
 WINDOW = gl.Box(10, 10, 12, 11)
@@ -298,10 +302,18 @@ def faults(format_: str, figures: list[Figures]) -> Iterator[str]:
     for small, large in itertools.pairwise(figures):
         for name, seconds in large.seconds.items():
             before = small.seconds[name]
-            # Below a tenth of a second, what does not depend on the files decides.
-            if before > 0.1 and seconds / before > STEEPEST * large.files / small.files:
+            if seconds > STEEPEST * max(before, START_UP) * large.files / small.files:
                 growth = f"{before:.2f} s for {small.files:,} files, {seconds:.2f} s for {large.files:,}"
                 yield f"{format_}, {name}: {growth}"
+
+
+def crowd_faults(seen: Crowd) -> Iterator[str]:
+    """What readers saw that is not so, and whether they saw enough to tell."""
+    yield from seen.wrong
+    if seen.versions < 2:
+        yield f"the readers saw {seen.versions} version(s) of {seen.commits + 1}: they did not read while it changed"
+    if seen.opens < FEWEST_OPENS * seen.readers:
+        yield f"{seen.readers} readers opened the table {seen.opens} times in all"
 
 
 def main() -> int:
@@ -335,7 +347,7 @@ def main() -> int:
         if options.readers:
             seen = crowd(Path(folder), readers=options.readers, commits=options.commits)
             print(f"{seen.readers} readers, {seen.commits} commits: {seen.opens} opens, {seen.versions} versions seen")
-            problems += seen.wrong
+            problems += crowd_faults(seen)
     print("\n".join(problems) or "all good")
     return 1 if problems else 0
 

@@ -9,7 +9,7 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.formats import data_files
-from tests.heavy.load import crowd, make_delta, measure
+from tests.heavy.load import Crowd, Figures, crowd, crowd_faults, faults, make_delta, measure
 
 
 @pytest.mark.spark
@@ -21,9 +21,39 @@ def test_every_step_on_many_files_gives_the_answers_that_numpy_has(format_, tmp_
 
 def test_readers_see_whole_versions_while_a_writer_commits(tmp_path):
     seen = crowd(tmp_path, readers=4, commits=20, files=500)
-    assert seen.wrong == []
-    assert seen.opens >= 8
-    assert seen.versions > 1
+    assert list(crowd_faults(seen)) == []
+
+
+# Seconds of one step on 10,000, 100,000 and 1,000,000 files; and whether the cost of a file grows.
+GROWTHS = {
+    "as many times the files": ((1.0, 10.0, 100.0), 0),
+    "nothing but a start": ((0.09, 0.09, 0.09), 0),
+    "a start, then files": ((0.1, 0.2, 1.2), 0),
+    "hardly a start": ((0.0, 0.02, 0.9), 0),
+    "more at the end": ((0.02, 0.09, 900.0), 1),
+    "more in the middle": ((0.02, 2.0, 20.0), 1),
+    "the square": ((1.0, 100.0, 10_000.0), 2),
+    "a third more a file": ((1.0, 13.5, 135.0), 1),
+}
+
+
+@pytest.mark.parametrize("growth", GROWTHS)
+def test_a_cost_that_grows_faster_than_the_table_is_a_fault(growth):
+    seconds, count = GROWTHS[growth]
+    figures = [Figures(10**power, {"open": value}) for power, value in zip((4, 5, 6), seconds, strict=True)]
+    assert len(list(faults("delta", figures))) == count
+
+
+def test_too_much_memory_is_a_fault():
+    held = [Figures(10_000, {"open": 1.0}, {"open": megabytes}) for megabytes in (4096.0, 4097.0)]
+    assert [list(faults("delta", [one])) for one in held] == [[], ["delta, 10,000 files, open: 4097 MB"]]
+
+
+def test_readers_that_saw_too_little_are_a_fault():
+    assert list(crowd_faults(Crowd(4, commits=20, opens=8, versions=2))) == []
+    assert len(list(crowd_faults(Crowd(4, commits=20, opens=8, versions=1)))) == 1
+    assert len(list(crowd_faults(Crowd(4, commits=20, opens=7, versions=2)))) == 1
+    assert list(crowd_faults(Crowd(4, commits=20, opens=8, versions=2, wrong=["version 3"]))) == ["version 3"]
 
 
 def test_footers_that_are_read_in_parts_are_told_as_one(tmp_path, monkeypatch):
