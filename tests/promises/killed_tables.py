@@ -23,7 +23,7 @@ from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protoc
 from tests.formats.havasu_rows import EWKB, append, create, entries_of, metadata_of, restating_all, written
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
-from tests.formats.parquet import test_replace
+from tests.formats.parquet import test_replace, test_steps_that_fail
 from tests.formats.parquet_sets import make_set, seen
 from tests.promises.foreign_fields import iceberg_entries
 
@@ -172,6 +172,10 @@ def parquet_rewrite(folder: Path) -> None:
     commit_set(Storage.at(str(folder)), test_replace.rewrite(folder))
 
 
+def parquet_append(folder: Path) -> None:
+    commit_set(Storage.at(str(folder)), test_steps_that_fail.append(folder))
+
+
 def parquet_undo_set(folder: Path) -> None:
     parquet_set(folder)
     parquet_rewrite(folder)
@@ -193,6 +197,7 @@ CASES = {
 SETS = {
     "repair": Case(parquet_set, repair, undo),
     "rewrite": Case(parquet_set, parquet_rewrite, undo),
+    "append": Case(parquet_set, parquet_append, undo),
     "undo": Case(parquet_undo_set, undo, parquet_rewrite),
 }
 VERSIONS = {"delta": delta_version, "havasu": havasu_version}

@@ -9,6 +9,7 @@ taken back, the change is said to be unknown, and whoever comes next ends it.
 - Files written again: the old ones of a folder move to the hidden folder, then the new ones of it move in. Between the
   two, for as long as a few renames take, who lists that folder sees fewer rows; never a row twice. A file that is
   replaced by one of its own name is replaced at once.
+- New files move in one after the other: who lists the folder in between sees the old rows and some of the new ones.
 """
 
 from __future__ import annotations
