@@ -109,9 +109,10 @@ def manifest_entries(folder: Path) -> tuple[dict[str, int], list[dict[str, Any]]
 
 def _numbers(fields: list[dict[str, Any]], above: str = "") -> Iterator[tuple[str, int]]:
     for one in fields:
-        yield above + one["name"], one["id"]
-        if isinstance(one["type"], dict) and one["type"]["type"] == "struct":
-            yield from _numbers(one["type"]["fields"], f"{above}{one['name']}.")
+        kind = one["type"] if isinstance(one["type"], dict) else {}
+        # A list or a map stands for its elements or values: those are shapes, if any are.
+        yield above + one["name"], kind.get("element-id", kind.get("value-id", one["id"]))
+        yield from _numbers(kind.get("fields", []), f"{above}{one['name']}.")
 
 
 def manifest_bounds(folder: Path, columns: tuple[str, ...], *, havasu: bool = False) -> Iterator[Bound]:
