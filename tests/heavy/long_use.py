@@ -1,13 +1,16 @@
 """Long use of one kernel: opens, maps, explanations, checks and magics, cell after cell as JupyterLab sends them.
 
 python -m tests.heavy.long_use --count 500
-The same number of cells that only show a line of HTML tells what the kernel itself keeps of each.
+The tables are of each format on the disk, and one in a bucket. What is counted has to stay as it was after the first
+tenth of the rounds, and memory within `MOST_GROWTH` of that; else the command fails. The same number of cells that
+only show a line of HTML tells what the kernel itself keeps of each.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,17 +18,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests import small_tables
+from tests.heavy.folder_store import folder_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-WARM_UP = 12
+WARM_UP = 20
+"""Rounds until all is loaded and compiled."""
+MOST_GROWTH = 0.05
+"""The share by which memory may grow after the first tenth of the rounds. A widget that is not closed keeps half a MiB,
+which is three times that in 100 rounds; what is left is IPython's history and the allocator's."""
 _MAKERS = {
     "delta": small_tables.make_delta,
     "iceberg": small_tables.make_iceberg,
     "havasu": small_tables.make_havasu,
     "parquet": small_tables.make_parquet,
 }
+TABLES = len(_MAKERS) + 1
 _SECONDS = 120
 
 _FIRST = """
@@ -36,7 +45,7 @@ import geolake_nb as gl
 """
 # One cell each, run again at every round. What a user holds is `t`, `m` and `found`, each time another one.
 _CELLS = {
-    "open": "t = gl.open({folder!r})\nt",
+    "open": "t = gl.open({place!r}, storage_options={options!r})\nt",
     "map": "m = t.map(color='bytes')\nm",
     "window": "m.window = [5, 45, 20, 60]\nassert m.verdict['files_read'] == 1, m.verdict",
     "explain": "found = t.explain('ST_Intersects(geom, ST_MakeEnvelope(5, 45, 20, 60))')\nfound",
@@ -49,10 +58,17 @@ _CELLS = {
     "magic map": "%geolake map t",
     "magic check": "%geolake check t",
 }
+# What IPython keeps of every cell on purpose, whoever showed it: the texts, and all that was displayed.
+_FORGET = """
+_history = get_ipython().history_manager
+_history.outputs.clear()
+_history.output_hist_reprs.clear()
+del _history
+"""
 _LINE = "display(HTML('<b>a line</b>'))"
 _PROBE = """
 def _told():
-    import collections, ctypes, gc, os, threading
+    import collections, ctypes, gc, os
     import comm, ipywidgets, pyarrow as pa
     for _ in range(3):
         gc.collect()
@@ -68,11 +84,12 @@ def _told():
              if os.path.exists(f"/proc/self/fd/{one}")]
     print(json.dumps({
         "rss": int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
-        "threads": threading.active_count(),
+        "threads": len(os.listdir("/proc/self/task")),
         "files": len(files),
         "sockets": sum(one.startswith("socket:") for one in files),
         "widgets": len(ipywidgets.widgets.widget._instances),
         "comms": len(comm.get_comm_manager().comms),
+        "live": sum(kinds.values()),
         "objects": held,
     }))
 _told()
@@ -90,6 +107,8 @@ class Held:
     sockets: int
     widgets: int
     comms: int
+    live: int
+    """How many values of whatever kind are alive, of those that can hold others."""
     objects: dict[str, int]
     """How many values of the package are alive, by the name of their class."""
 
@@ -97,7 +116,7 @@ class Held:
         return (
             f"{self.rounds:4} rounds: {self.rss / 2**20:.1f} MiB, {self.threads} threads, {self.files} open files, of"
             f" them {self.sockets} sockets, {self.widgets} widgets, {self.comms} comms,"
-            f" {sum(self.objects.values()):,} values of ours"
+            f" {sum(self.objects.values()):,} values of ours of {self.live:,}"
         )
 
 
@@ -144,29 +163,78 @@ def running_kernel() -> Iterator[Kernel]:
 
 
 def use(folder: Path, *, looks: Sequence[int], cells: Mapping[str, str] = _CELLS) -> list[Held]:
-    """Run the cells again and again over a table of each format, and look at the kernel after so many rounds."""
-    folders = [str(make(folder / name)) for name, make in _MAKERS.items()]
+    """Run the cells again and again over a table of each format, and look at the kernel after so many rounds.
+
+    Each round has another of them, so looks that are `TABLES` rounds apart find the same one in hand.
+    """
+    lake = folder / "lake"
+    lake.mkdir()
+    places: list[tuple[str, dict[str, str] | None]] = [(str(make(lake / name)), None) for name, make in _MAKERS.items()]
     found = []
-    with running_kernel() as kernel:
+    # A store that keeps its connections, as those do that are far away: one that is not closed is seen.
+    with folder_store(folder, delay=0) as store, running_kernel() as kernel:
+        places.append(("s3://lake/delta", store.options))
+        assert len(places) == TABLES
         kernel.run("first", _FIRST)
         for number in range(1, max(looks) + 1):
+            place, options = places[number % TABLES]
             for cell, code in cells.items():
-                kernel.run(cell, code.format(folder=folders[number % len(folders)]))
+                kernel.run(cell, code.format(place=place, options=options))
+            kernel.run("forget", _FORGET)
+            if number == 1:
+                kernel.run("look", _PROBE)  # the first look loads what later ones find
             if number in looks:
                 found.append(Held(number, **json.loads(kernel.run("look", _PROBE))))
+        assert cells is not _CELLS or len(store.seen()) >= max(looks) // TABLES
     return found
 
 
-def main() -> None:
+def faults(early: Held, late: Held, *, most_growth: float = MOST_GROWTH) -> Iterator[str]:
+    """What a kernel holds more of after many rounds than after some."""
+    for name in ("threads", "files", "sockets", "widgets", "comms"):
+        if getattr(late, name) != getattr(early, name):
+            yield _grown(name, getattr(early, name), getattr(late, name), early, late)
+    for name in sorted(early.objects.keys() | late.objects.keys()):
+        before, after = early.objects.get(name, 0), late.objects.get(name, 0)
+        if before != after:
+            yield _grown(f"values of {name}", before, after, early, late)
+    # Others load a thing late, or keep one now and then: never one a round.
+    if late.live - early.live >= late.rounds - early.rounds:
+        yield _grown("values of any kind", early.live, late.live, early, late)
+    if late.rss - early.rss > most_growth * early.rss:
+        yield _grown("MiB of memory", early.rss >> 20, late.rss >> 20, early, late)
+
+
+def _grown(what: str, before: int, after: int, early: Held, late: Held) -> str:
+    return f"{what}: {before:,} after {early.rounds} rounds, {after:,} after {late.rounds}"
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500, help="rounds")
     count = parser.parse_args().count
-    looks = (count // 10, (count // 10 + count) // 2, count)
+    looks = looks_of(count)
+    problems: list[str] = []
     for what, cells in {"ours": _CELLS, "a line": dict.fromkeys(_CELLS, _LINE)}.items():
         with tempfile.TemporaryDirectory() as folder:
-            for one in use(Path(folder), looks=looks, cells=cells):
-                print(f"{what:6}: {one}", flush=True)
+            found = use(Path(folder), looks=looks, cells=cells)
+        for one in found:
+            print(f"{what:6}: {one}", flush=True)
+        if cells is _CELLS:
+            problems = [fault for late in found[1:] for fault in faults(found[0], late)]
+    print("\n".join(problems) or "all good")
+    return 1 if problems else 0
+
+
+def looks_of(count: int) -> tuple[int, int, int]:
+    """After which of so many rounds to look: at the first tenth, the end and between, each with the same table in hand.
+
+    >>> looks_of(500), looks_of(61)
+    ((50, 275, 500), (20, 40, 60))
+    """
+    first, last = max(count // 10 // TABLES * TABLES, WARM_UP), count // TABLES * TABLES
+    return first, (first + last) // 2 // TABLES * TABLES, last
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
