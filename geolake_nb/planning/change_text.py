@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.message_text import plural
+from geolake_nb.core.message_text import plural, shortened
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.health.finding import printable
 from geolake_nb.planning.scan.explanation_text import bytes_text
@@ -19,6 +19,7 @@ __all__ = ["base_text", "change_dict", "change_text"]
 
 _WIDTH = 100
 _SHOWN_ACTIONS = 5
+_ENGINE_WIDTH = 27
 
 
 def change_text(change: Change, *, actions: int = _SHOWN_ACTIONS) -> str:
@@ -65,14 +66,16 @@ def _lines(change: Change, shown: int) -> Iterator[str]:
     for door in change.doors:
         yield from _wrapped("one way    ", printable(f"{door.why} Agree with --consent {door.name}."))
     if change.engines:
-        yield "afterwards                   reads      writes"
+        width = max(_ENGINE_WIDTH, *(len(fact.engine) + 1 for fact in change.engines))
+        yield f"{'afterwards':{width + 2}}{'reads':11}writes"
         for fact in change.engines:
-            yield f"  {fact.engine:27}{fact.reads.value:11}{fact.writes.value}"
+            yield f"  {fact.engine:{width}}{fact.reads.value:11}{fact.writes.value}"
     if change.actions:
         count = len(change.actions)
         yield f"actions    {count:,}" + (f", the first {shown}:" if count > shown else ":")
         for action in change.actions[:shown]:
-            yield textwrap.shorten(printable("  " + action), 4 * _WIDTH, placeholder=" ...")
+            # Cut where it ends, not between words: an action may be one word.
+            yield shortened(f"  {printable(action)}", 4 * _WIDTH)
 
 
 def _sentences(sentences: tuple[str, ...]) -> Iterator[str]:

@@ -119,6 +119,18 @@ PLANS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], gl.Plan]]] = {
     ),
     "parquet rewrite": (make_set, lambda folder: gl.open(str(folder)).plan_rewrite(cluster_by="geom")),
     "parquet undo": (lambda folder: mended(make_set(folder)), lambda folder: gl.open(str(folder)).plan_undo()),
+    "iceberg create": (lambda folder: folder, lambda folder: plan_write(POINT, folder, format="iceberg")),
+    "havasu create": (
+        lambda folder: folder,
+        lambda folder: plan_write(
+            havasu_points(3), folder, format="havasu", columns={"geom": gl.geometry(encoding="ewkb")}
+        ),
+    ),
+    "havasu overwrite": (
+        havasu_history,
+        lambda folder: plan_write(havasu_points(2), folder, mode="overwrite", format="havasu"),
+    ),
+    "parquet create": (lambda folder: folder, lambda folder: plan_write(points(50, 3), folder, format="parquet")),
     "parquet append": (make_set, lambda folder: plan_write(points(50, 3), folder, mode="append", format="parquet")),
 }  # fmt: skip
 
@@ -135,6 +147,59 @@ def test_another_plan_than_the_one_that_was_read_is_refused(tmp_path, what):
     with pytest.raises(RefusedError, match=f"the plan is {shown.hash} and not 000000000000"):
         shown.apply(expect="0" * 12, consent={"geospatial", "collations"})
     assert (table_bytes(folder) if folder.exists() else {}) == before
+
+
+def check_text(plan: gl.Plan) -> None:
+    """What a person reads is what the plan holds: nothing else, and of its actions each of the first five."""
+    held = plan.to_dict()
+    lines = str(plan).splitlines()
+    base = "a new table" if held["base_version"] is None else f"version {held['base_version']}"
+    on = "a set of files" if held["format"] == "parquet" else base
+    assert lines[0] == f"{held['verb']} {held['location']}: plan {held['hash']} on {on}"
+    words = " ".join(" ".join(lines).split())
+    for sentence in (*held["says"], *(door["why"] for door in held["one_way"]), held["undo"]):
+        assert " ".join(sentence.split()) in words
+    for door in held["one_way"]:
+        assert f"Agree with --consent {door['name']}." in words
+    (read,) = [line.removeprefix("reads").split() for line in lines if line.startswith("reads ")]
+    assert read[:2] == (["no", "data"] if held["reads"]["files"] == 0 else [f"{held['reads']['files']}", read[1]])
+    for fact in held["engines"]:
+        assert any(line.startswith(f"  {fact['engine']} ") for line in lines), fact
+    count = len(held["actions"])
+    told = [number for number, line in enumerate(lines) if line.startswith("actions ")]
+    if count == 0:
+        assert told == []
+        return
+    assert lines[told[0]] == f"actions    {count}" + (", the first 5:" if count > 5 else ":")
+    shown = lines[told[0] + 1 :]
+    assert len(shown) == min(count, 5)
+    for line, action in zip(shown, held["actions"], strict=False):
+        if line.endswith("..."):
+            assert len(line) == 400
+            assert action.startswith(line.removesuffix("...")[2:])
+        else:
+            assert line == f"  {action}"
+
+
+@pytest.mark.parametrize("what", PLANS)
+def test_the_text_is_that_of_the_plan(tmp_path, what):
+    make, plan = PLANS[what]
+    check_text(plan(make(tmp_path / "t")))
+
+
+@pytest.mark.parametrize("files", [5, 6])
+def test_the_text_counts_the_actions_that_it_leaves_out(tmp_path, files):
+    made = LogMaker(tmp_path / "t")
+    names = [f"{number}.parquet" for number in range(files)]
+    for name in names:
+        pq.write_table(ROWS, tmp_path / "t" / name)
+    adds = [add(name, {"numRecords": 4}, size=(tmp_path / "t" / name).stat().st_size) for name in names]
+    made.commit(0, protocol("geospatial", reader=("geospatial",)), metadata(*FIELDS), *adds)
+    shown = gl.open(tmp_path / "t").plan_repair()
+    check_text(shown)
+    assert f"{files} files without a bound; {files} mended from Parquet footers." in str(shown)
+    assert [name in str(shown) for name in names] == [True] * 5 + [False] * (files - 5)
+    assert len(committed(tmp_path / "t", shown.apply().version)) == files
 
 
 def test_only_the_plan_that_was_printed_is_applied(tmp_path, capsys):
@@ -304,7 +369,9 @@ def test_manifests_of_havasu_change_for_the_printed_files_alone(tmp_path, spark)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("what", ["iceberg rewrite", "iceberg append", "havasu rewrite", "havasu append"])
+@pytest.mark.parametrize(
+    "what", ["iceberg rewrite", "iceberg append", "havasu rewrite", "havasu append", "havasu overwrite"]
+)
 def test_snapshots_lose_the_printed_files_and_get_those_of_the_job(tmp_path, spark, what):
     make, plan = PLANS[what]
     folder = make(tmp_path / "t")
@@ -313,7 +380,7 @@ def test_snapshots_lose_the_printed_files_and_get_those_of_the_job(tmp_path, spa
     shown = plan(folder)
     printed = [json.loads(one) for one in shown.to_dict()["actions"]]
     gone = {one["remove"]["path"] for one in printed if "remove" in one}
-    assert gone == (before if "rewrite" in what else set())
+    assert gone == (set() if "append" in what else before)
     shown.apply(spark=spark)
     after = {one["data_file"]["file_path"] for one in read(folder) if one["status"] != 2}
     assert after & before == before - gone
@@ -322,7 +389,36 @@ def test_snapshots_lose_the_printed_files_and_get_those_of_the_job(tmp_path, spa
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("what", ["parquet rewrite", "parquet append"])
+@pytest.mark.parametrize("what", ["iceberg create", "havasu create"])
+def test_a_new_table_has_the_printed_schema_and_the_files_of_the_job(tmp_path, spark, what):
+    make, plan = PLANS[what]
+    folder = make(tmp_path / "t")
+    shown = plan(folder)
+    (printed,) = [json.loads(one)["create"] for one in shown.to_dict()["actions"]]
+    shown.apply(spark=spark, expect=shown.hash)
+    newest = max((folder / "metadata").glob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
+    held = json.loads(newest.read_text())
+    (schema,) = held["schemas"]
+    (spec,) = held["partition-specs"]
+    if what == "iceberg create":
+        # Iceberg writes no CRS where it is the one that holds without.
+        fields = [{**one, "type": one["type"].replace("(OGC:CRS84)", "")} for one in schema["fields"]]
+        told = [{**one, "type": one["type"].replace("(OGC:CRS84)", "")} for one in printed["schema"]["fields"]]
+        assert (fields, spec["fields"]) == (told, printed["spec"]["fields"])
+        assert held["format-version"] == int(printed["properties"]["format-version"])
+    else:
+        changing = {"current-snapshot-id", "last-sequence-number", "metadata-log", "refs", "snapshot-log", "snapshots"}
+        assert {key: held[key] for key in printed.keys() - changing} == {
+            key: printed[key] for key in printed.keys() - changing
+        }
+    read = iceberg_entries if what.startswith("iceberg") else entries_of
+    files = [one["data_file"]["file_path"] for one in read(folder)]
+    assert files
+    assert all(shown.transaction in path for path in files)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("what", ["parquet rewrite", "parquet append", "parquet create"])
 def test_a_set_loses_the_printed_files_and_gets_those_of_the_job(tmp_path, spark, what):
     make, plan = PLANS[what]
     folder = make(tmp_path / "t")
@@ -333,6 +429,7 @@ def test_a_set_loses_the_printed_files_and_gets_those_of_the_job(tmp_path, spark
     shown.apply(spark=spark)
     after = {path.name for path in folder.glob("*.parquet")}
     assert after & before == before - gone
+    assert after - before
     assert all(shown.transaction in name for name in after - before)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.core.message_text import shortened
 from geolake_nb.jupyter.card_parts import card, facts, folded, left_out, plural, title
 from geolake_nb.jupyter.cards.engines import engines, locked_out
 from geolake_nb.jupyter.html import tag
@@ -56,7 +57,7 @@ def _door(door: str, why: str) -> Markup:
 def _actions(change: Change) -> Markup | None:
     if not change.actions:
         return None
-    shown = [action[:_LONGEST_ACTION] for action in change.actions[:_SHOWN_ACTIONS]]
+    shown = [shortened(action, _LONGEST_ACTION) for action in change.actions[:_SHOWN_ACTIONS]]
     items = tag("ol", [tag("li", tag("code", action)) for action in shown], class_="actions")
     summary = f"Actions as they will stand in the log: {len(change.actions):,}"
     return folded(summary, items, left_out(_SHOWN_ACTIONS, len(change.actions), "plan.change.actions"))
