@@ -28,14 +28,14 @@ from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding
 from geolake_nb.errors import CrsError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any, TypeAlias
 
     from geolake_nb.core.wkb_scan import EdgeRules, Scan
 
     Column: TypeAlias = pa.Array | pa.ChunkedArray
 
-__all__ = ["BadValueWarning", "bounds", "column_stats", "row_boxes"]
+__all__ = ["BadValueWarning", "bounds", "bounds_of_pieces", "column_stats", "row_boxes"]
 
 
 class BadValueWarning(UserWarning):
@@ -61,10 +61,17 @@ def bounds(
     >>> bounds(pa.array([], pa.binary())).box is None
     True
     """
-    stats = column_stats(column, type=None if type is None else geo_type(type, where=name))
+    return bounds_of_pieces([column], type=type, name=name)
+
+
+def bounds_of_pieces(
+    pieces: Iterable[Column], *, type: GeometryType | GeographyType | str | None = None, name: str = "column"
+) -> ColumnStats:
+    """The same of a column that comes piece by piece, one of which is held at a time."""
+    stats = _stats(pieces, None if type is None else geo_type(type, where=name))
     if stats.first_bad is not None:
         message = f"{name} gets no bound: {stats.bad} of {stats.rows} values cannot be read, first {stats.first_bad}"
-        warnings.warn(message, BadValueWarning, stacklevel=2)
+        warnings.warn(message, BadValueWarning, stacklevel=3)
     return stats
 
 
@@ -74,10 +81,15 @@ def column_stats(column: Column, *, type: GeometryType | GeographyType | None = 
     >>> column_stats(pa.array([b"no WKB"])).bad
     1
     """
+    return _stats([column], type)
+
+
+def _stats(pieces: Iterable[Column], type: GeometryType | GeographyType | None) -> ColumnStats:
     type = type or GeometryType()
     scan, unread = _start(type), _Unread()
-    for chunk in _wkb_chunks(column, type, unread):
-        scan.add(chunk)
+    for piece in pieces:
+        for chunk in _wkb_chunks(piece, type, unread):
+            scan.add(chunk)
     return _freeze(scan, unread, _why_unbounded(type))
 
 

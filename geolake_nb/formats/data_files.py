@@ -13,15 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.nesting import may_nest_deeply, readable_geometry_text
+from geolake_nb.core.schema_parquet import PATH_KEY
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.formats.file_fields import file_field, geo_file_fields
 from geolake_nb.formats.parquet.footer_view import FooterReader
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.formats.parquet.opening import column_leaves, open_parquet_file, read_column, value_batches
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 _LONG_JSON = 1_000_000
+_BATCH_ROWS = 131_072
+_SPREAD = 1 << 20
+"""From how many values a sample is drawn."""
+_SAMPLE_BYTES = 1 << 26
 _AT_ONCE = 10_000
 """How many footers are held at a time."""
 
@@ -150,15 +155,15 @@ def scan_values(
     storage: Storage, snapshot: Snapshot, positions: Sequence[int], *, on_progress: Progress | None = None
 ) -> dict[str, dict[str, ColumnStats]]:
     """The statistics of the geo columns in some files, from every value in them: by path, then by column."""
-    from geolake_nb.core.bounds import bounds
+    from geolake_nb.core.bounds import bounds_of_pieces
 
     keys, stored = data_keys(snapshot), snapshot.files.table["path"]
     found: dict[str, dict[str, ColumnStats]] = {}
     for done, position in enumerate(positions, start=1):
         path = stored[position].as_py()
         found[path] = {
-            name: bounds(leaf_values(values), type=_plain_type(field.type), name=f"{path}: {name}")
-            for name, field, values in _values(storage, snapshot, keys[position], GeometryType, GeographyType)
+            name: bounds_of_pieces(pieces, type=_plain_type(field.type), name=f"{path}: {name}")
+            for name, field, pieces in _shape_pieces(storage, snapshot, keys[position])
         }
         if on_progress is not None:
             on_progress(done, len(positions))
@@ -166,14 +171,38 @@ def scan_values(
 
 
 def sample_shapes(storage: Storage, snapshot: Snapshot, position: int, column: str, limit: int) -> NDArray[np.object_]:
-    """At most so many geometries of a column in one file, as shapely's, spread over its rows; bad ones are left out."""
+    """At most so many geometries of a column in one file, as shapely's, spread over its rows; bad ones are left out.
+
+    They are fewer where so many would take too much memory.
+    """
     key = data_keys(snapshot)[position]
-    for name, field, values in _values(storage, snapshot, key, GeometryType, GeographyType):
+    for name, field, pieces in _shape_pieces(storage, snapshot, key):
         if name == column:
-            flat = leaf_values(values).drop_null()
-            chosen = np.unique(np.linspace(0, max(0, len(flat) - 1), min(limit, len(flat))).astype(np.int64))
-            return _shapes(flat.take(pa.array(chosen)).to_pylist(), _plain_type(field.type), f"{key}: {name}")
+            chosen = _spread(pieces, limit)
+            return _shapes(chosen.to_pylist(), _plain_type(field.type), f"{key}: {name}")
     return np.empty(0, object)
+
+
+def _spread(pieces: Iterable[pa.ChunkedArray], limit: int) -> pa.ChunkedArray:
+    """At most so many values that are not null, as far from each other as can be, and of not too many bytes."""
+    kept: list[pa.ChunkedArray] = []
+    seen, step = 0, 1
+    for piece in pieces:
+        there = piece.drop_null()
+        # A slice would hold all of its piece.
+        kept.append(there.take(pa.array(np.arange(-seen % step, len(there), step))))
+        seen += len(there)
+        while sum(len(one) for one in kept) > 1 and (
+            sum(len(one) for one in kept) > max(_SPREAD, limit) or sum(one.nbytes for one in kept) > _SAMPLE_BYTES
+        ):
+            step *= 2
+            whole = pa.chunked_array([chunk for one in kept for chunk in one.chunks], there.type)
+            kept = [whole.take(pa.array(np.arange(0, len(whole), 2)))]
+    if not kept:
+        return pa.chunked_array([], pa.binary())
+    whole = pa.chunked_array([chunk for one in kept for chunk in one.chunks], kept[0].type)
+    chosen = np.unique(np.linspace(0, max(0, len(whole) - 1), min(limit, len(whole))).astype(np.int64))
+    return whole.take(pa.array(chosen))
 
 
 def _shapes(values: list[Any], type_: GeometryType | GeographyType, where: str) -> NDArray[np.object_]:
@@ -210,7 +239,7 @@ def raster_groups(
     keys, stored = data_keys(snapshot), snapshot.files.table["path"]
     positions = range(len(keys)) if files is None else files
     for done, position in enumerate(positions, start=1):
-        read = _values(storage, snapshot, keys[position], RasterType, bands=bands)
+        read = _rasters(storage, snapshot, keys[position], bands=bands)
         columns = {name: values for name, _, values in read}
         if columns:
             count = len(next(iter(columns.values())))
@@ -276,33 +305,45 @@ def _columns(snapshot: Snapshot, *kinds: type[DataType]) -> list[tuple[str, Fiel
     return [(path, field) for path, field in snapshot.schema.geo_columns() if isinstance(field.type, kinds)]
 
 
-def _values(
-    storage: Storage, snapshot: Snapshot, key: str, *kinds: type[DataType], bands: bool = False
-) -> Iterator[tuple[str, Field, pa.ChunkedArray]]:
-    """The columns of those types in a file; one that the file does not have is left out."""
+def _shape_pieces(
+    storage: Storage, snapshot: Snapshot, key: str
+) -> Iterator[tuple[str, Field, Iterator[pa.ChunkedArray]]]:
+    """The values of the geo columns in a file, piece by piece; a column that the file does not have is left out."""
+    with open_parquet_file(storage, key) as file:
+        for name, field, found, _ in _found(storage, snapshot, key, file, GeometryType, GeographyType):
+            path = str(found.metadata.get(PATH_KEY, found.name))
+            if column_leaves(file, [path]):
+                batches = value_batches(file, [path], rows=_BATCH_ROWS)
+                yield name, field, (leaf_values(pa.chunked_array([one.column(0)])) for one in batches)
 
+
+def _rasters(
+    storage: Storage, snapshot: Snapshot, key: str, *, bands: bool = False
+) -> Iterator[tuple[str, Field, pa.ChunkedArray]]:
+    """The raster columns in a file; one that the file does not have is left out."""
     from geolake_nb.core.raster_arrow import metadata_columns
-    from geolake_nb.core.schema_parquet import PATH_KEY
 
     with open_parquet_file(storage, key) as file:
-        view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
-        for name, field in _columns(snapshot, *kinds):
-            here = file_field(snapshot, name)
-            found = view.find(here.parts, field_id=here.id)
-            # Iceberg, Column Projection: by the id, whatever the name was when the file was written.
-            parts = view.parts(here.parts, field_id=here.id)
-            if found is None or parts is None:
-                continue
-            if isinstance(field.type, RasterType):
-                table = file.read(columns=[".".join(parts)] if bands else metadata_columns(*parts))
-                if not table.num_columns:
-                    where = f"{storage.location}/{key}"
-                    raise RasterError(f"the column {name!r} holds no rasters of version 1", where=where)
-                yield name, field, inside_structs(table.column(0), parts)
-                continue
-            table = file.read(columns=[str(found.metadata.get(PATH_KEY, found.name))])
-            if table.num_columns:
-                yield name, field, table.column(0)
+        for name, field, _, parts in _found(storage, snapshot, key, file, RasterType):
+            table = file.read(columns=[".".join(parts)]) if bands else read_column(file, metadata_columns(*parts))
+            if not table.num_columns:
+                where = f"{storage.location}/{key}"
+                raise RasterError(f"the column {name!r} holds no rasters of version 1", where=where)
+            yield name, field, inside_structs(table.column(0), parts)
+
+
+def _found(
+    storage: Storage, snapshot: Snapshot, key: str, file: pq.ParquetFile, *kinds: type[DataType]
+) -> Iterator[tuple[str, Field, Field, tuple[str, ...]]]:
+    """The columns of those types that a file has: as the table and as the file has them, and their names in it."""
+    view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
+    for name, field in _columns(snapshot, *kinds):
+        here = file_field(snapshot, name)
+        found = view.find(here.parts, field_id=here.id)
+        # Iceberg, Column Projection: by the id, whatever the name was when the file was written.
+        parts = view.parts(here.parts, field_id=here.id)
+        if found is not None and parts is not None:
+            yield name, field, found, parts
 
 
 def parts_in_file(file: pq.ParquetFile, snapshot: Snapshot, column: str, *, where: str) -> tuple[str, ...] | None:

@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["RangeFile", "open_ranges"]
+__all__ = ["RangeFile", "Ranges", "open_ranges"]
+
+
+_HOLE, _LARGEST = 8192, 32 << 20
+"""Arrow, CacheOptions: ranges with less between them are asked for at once, if that is no more than the other."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """A file as Arrow's readers want it, and its bytes for those who look at them before."""
+
+    file: pa.NativeFile
+    fetched: RangeFile | None = None
+
+    @classmethod
+    def of(cls, storage: Storage, path: str) -> Ranges:
+        """The file at a path."""
+        if storage.is_local:
+            return cls(storage.open(path))
+        fetched = RangeFile(storage.size(path), lambda start, length: storage.read_range(path, start, length))
+        return cls(pa.PythonFile(fetched, mode="r"), fetched)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether reading some bytes costs nothing."""
+        return self.fetched is None
+
+    def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch what lies between these places, if the file is in a store: Arrow asks for the same next."""
+        if self.fetched is None:
+            return
+        self.fetched.forget()
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(ranges):
+            if merged and start - merged[-1][1] <= _HOLE and end - merged[-1][0] <= _LARGEST:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((start, end))
+        for start, end in merged:
+            self.fetched.keep(start, end - start)
+
+    def read(self, start: int, length: int) -> bytes:
+        """Some bytes, fewer at the end of the file."""
+        if self.fetched is None:
+            return bytes(self.file.read_at(length, start))
+        return self.fetched.at(start, length)
 
 
 def open_ranges(storage: Storage, path: str) -> pa.NativeFile:
@@ -25,11 +71,7 @@ def open_ranges(storage: Storage, path: str) -> pa.NativeFile:
     >>> open_ranges(Storage.at(folder), "a").read(2)
     b'ab'
     """
-    if storage.is_local:
-        return storage.open(path)
-    return pa.PythonFile(
-        RangeFile(storage.size(path), lambda start, length: storage.read_range(path, start, length)), mode="r"
-    )
+    return Ranges.of(storage, path).file
 
 
 class RangeFile(io.RawIOBase):
@@ -43,6 +85,22 @@ class RangeFile(io.RawIOBase):
         self._size = size
         self._fetch = fetch
         self._place = 0
+        self._kept: dict[int, bytes] = {}
+
+    def keep(self, start: int, length: int) -> None:
+        """Fetch some bytes that are going to be read more than once."""
+        self._kept[start] = self._fetch(start, max(0, min(length, self._size - start)))
+
+    def forget(self) -> None:
+        """Let go of what is kept."""
+        self._kept.clear()
+
+    def at(self, start: int, length: int) -> bytes:
+        """Some bytes, from what is kept if they are in it."""
+        for first, data in self._kept.items():
+            if first <= start and start + length <= first + len(data):
+                return data[start - first : start - first + length]
+        return self._fetch(start, length)
 
     def readable(self) -> bool:
         """It is."""
@@ -66,7 +124,7 @@ class RangeFile(io.RawIOBase):
         """So many bytes, or all that are left."""
         left = max(0, self._size - self._place)
         wanted = left if size is None or size < 0 else min(size, left)
-        data = self._fetch(self._place, wanted) if wanted else b""
+        data = self.at(self._place, wanted) if wanted else b""
         self._place += len(data)
         return data
 

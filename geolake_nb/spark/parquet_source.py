@@ -15,8 +15,8 @@ from geolake_nb.core.schema import Schema, split_path
 from geolake_nb.core.types import GeometryEncoding, StructType
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.formats.parquet.file_columns import FileColumns
-from geolake_nb.formats.parquet.opening import open_parquet_file
-from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
+from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
+from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_fitting import RowFitter, spark_schema
 from geolake_nb.spark.row_stream import RowStream
@@ -127,7 +127,7 @@ def sample_parquet(
     wanted = {path: one for path, one in inputs.items() if split_path(path)[0] in tops}
     draw = np.random.default_rng(0)
     weights = np.array([one.bytes if one.groups else 0 for one in rows.files], np.int64)
-    batches: list[pa.RecordBatch] = []
+    kept = ThinnedRows()
     chosen = chosen_parts(weights, _SAMPLED_PARTS)
     total = max(1, sum(sum(rows.files[place].groups) for place, _ in chosen))
     for place, groups in chosen:
@@ -136,13 +136,11 @@ def sample_parquet(
         some = sorted(draw.permutation(len(file.groups))[:groups].tolist())
         there = max(1, sum(file.groups[group] for group in some))
         for group in some:
-            batches += [
-                batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw)))
-                for batch in _read(rows.storage, Part(file, group, group + 1), narrow, wanted)
-            ]
+            for batch in _read(rows.storage, Part(file, group, group + 1), narrow, wanted):
+                kept.add(batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw))))
     # What is read may be null as far as Arrow knows, whatever the files promise.
-    held = batches[0].schema if batches else FileColumns.of(narrow).arrow
-    return sample_of(pa.Table.from_batches(batches, held), columns, partition_by)
+    held = kept.batches[0].schema if kept.batches else FileColumns.of(narrow).arrow
+    return sample_of(pa.Table.from_batches(kept.batches, held), columns, partition_by)
 
 
 def size_parquet(
@@ -173,7 +171,7 @@ def _read(
         fitter = RowFitter(schema, inputs, native=_native(file, inputs))
         row = part.first_row
         groups = list(range(part.first, part.end))
-        for batch in file.iter_batches(_batch_rows(part), row_groups=groups, columns=there, use_threads=False):
+        for batch in value_batches(file, there, rows=_batch_rows(part), groups=groups):
             try:
                 yield fitter.fit(batch, part.file.partition, place=_Place(path, row))
             except GeolakeError as problem:

@@ -29,7 +29,7 @@ from geolake_nb.formats.iceberg.deletion_vectors import read_vector
 from geolake_nb.formats.iceberg.equality_deletes import equal_rows
 from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
 from geolake_nb.formats.parquet.file_columns import FileColumns
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.formats.parquet.opening import open_parquet_file, read_column, value_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ class RowReader:
             row = int(starts[group])
             # A file may have none of the columns, and has rows all the same: its first column tells how many.
             read = names or opened.schema_arrow.names[:1]
-            for batch in opened.iter_batches(size, row_groups=[group], columns=read, use_threads=False):
+            for batch in value_batches(opened, read, rows=size, groups=[group]):
                 places = np.arange(row, row + len(batch))
                 row += len(batch)
                 keep = ~np.isin(places, gone, assume_unique=True)
@@ -198,7 +198,7 @@ class RowReader:
             paths = [columns.path(id_) for id_ in ids]
             if not ids or None in paths:
                 raise CorruptTableError("the delete file lacks the columns that say what it deletes", where=where)
-            table = file.read(columns=[".".join(path) for path in paths if path])
+            table = read_column(file, [".".join(path) for path in paths if path])
             arrays = [_leaf(table, path) for path in paths if path]
         fields = [pa.field(str(id_), array.type) for id_, array in zip(ids, arrays, strict=True)]
         return pa.Table.from_arrays(arrays, schema=pa.schema(fields))

@@ -4,21 +4,97 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from geolake_nb.errors import CorruptTableError, GeolakeError
+from geolake_nb.errors import CorruptTableError, GeolakeError, UnsupportedTableError
 from geolake_nb.formats.parquet.footer import parse_footer
-from geolake_nb.formats.storage_ranges import open_ranges
+from geolake_nb.formats.parquet.page_sizes import MOST_BYTES, chunk_pages, chunk_range, most_bytes, rows_at_a_time
+from geolake_nb.formats.storage_ranges import Ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.parquet as pq
 
+    from geolake_nb.formats.parquet.page_sizes import Page
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["open_parquet_file"]
+__all__ = ["column_leaves", "most_row_bytes", "open_parquet_file", "read_column", "value_batches"]
+
+_MOST_WHOLE = 1 << 31
+"""Bytes of a column whose values cannot be read some at a time."""
+
+
+_sources: WeakKeyDictionary[pq.ParquetFile, tuple[Ranges, str]] = WeakKeyDictionary()
+
+
+def value_batches(
+    file: pq.ParquetFile, columns: Sequence[str], *, rows: int, groups: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Batches of an opened file of at most so many rows, and fewer where more would take too much memory."""
+    wanted = range(file.metadata.num_row_groups) if groups is None else groups
+    source, _ = _sources[file]
+    leaves = column_leaves(file, columns)
+    # What lies in a store comes group by group, so that no byte of it is sent twice.
+    for some in [list(wanted)] if source.is_local else [[group] for group in wanted]:
+        size = _rows_at_a_time(file, leaves, some, rows=rows)
+        yield from file.iter_batches(size, row_groups=some, columns=list(columns), use_threads=False)
+
+
+def read_column(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    """All the rows of some columns that are small; those that are not are refused."""
+    source, where = _sources[file]
+    groups = range(file.metadata.num_row_groups)
+    for leaf in column_leaves(file, columns):
+        size = sum(most_bytes(_pages(file, source, leaf, group, where)) for group in groups)
+        if size > _MOST_WHOLE:
+            raise _too_large(file, leaf, size, where)
+    return file.read(columns=list(columns))
+
+
+def most_row_bytes(file: pq.ParquetFile, columns: Sequence[str], group: int) -> int:
+    """How many bytes a row of a group takes at most in these columns, on average, and at least one."""
+    source, where = _sources[file]
+    pages = [page for leaf in column_leaves(file, columns) for page in _pages(file, source, leaf, group, where)]
+    rows: int = file.metadata.row_group(group).num_rows
+    return 1 + most_bytes(pages) // max(1, rows)
+
+
+def _rows_at_a_time(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequence[int], *, rows: int) -> int:
+    source, where = _sources[file]
+    source.keep([chunk_range(file.metadata.row_group(group).column(leaf)) for group in groups for leaf in leaves])
+    for leaf in leaves:
+        pages = [page for group in groups for page in _pages(file, source, leaf, group, where)]
+        if file.metadata.schema.column(leaf).max_repetition_level:
+            # How many values a row has is not in the headers.
+            size = most_bytes(pages)
+            if size > _MOST_WHOLE:
+                raise _too_large(file, leaf, size, where)
+            rows = max(1, min(rows, rows * MOST_BYTES // max(1, size)))
+        else:
+            rows = rows_at_a_time(pages, rows)
+    return max(1, rows)
+
+
+def _pages(file: pq.ParquetFile, source: Ranges, leaf: int, group: int, where: str) -> list[Page]:
+    chunk = file.metadata.row_group(group).column(leaf)
+    return chunk_pages(source.read, chunk, width=file.metadata.schema.column(leaf).length, where=where)
+
+
+def column_leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[int]:
+    """The places of all leaves below the columns, as Arrow finds them."""
+    paths = [file.metadata.schema.column(place).path for place in range(len(file.metadata.schema))]
+    below = tuple(f"{name}." for name in columns)
+    named = set(columns)
+    return [place for place, path in enumerate(paths) if path in named or path.startswith(below)]
+
+
+def _too_large(file: pq.ParquetFile, leaf: int, size: int, where: str) -> UnsupportedTableError:
+    name = file.metadata.schema.column(leaf).path
+    what = f"the values of the column {name} unpack to {size:,} bytes, more than the {_MOST_WHOLE:,} that are read"
+    return UnsupportedTableError(what, where=where)
 
 
 @contextmanager
@@ -31,7 +107,9 @@ def open_parquet_file(storage: Storage, path: str, **options: Any) -> Iterator[p
     # Plain binary will do: building an extension type for a CRS such as srid:5070 fails in geoarrow.
     options = {"arrow_extensions_enabled": False, **options}
     try:
-        with pq.ParquetFile(open_ranges(storage, path), metadata=metadata, **options) as file:
+        source = Ranges.of(storage, path)
+        with pq.ParquetFile(source.file, metadata=metadata, **options) as file:
+            _sources[file] = (source, where)
             yield file
     except GeolakeError:
         raise

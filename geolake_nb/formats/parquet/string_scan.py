@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.formats.data_files import leaf_values
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ def _strings(file: pq.ParquetFile, view: FileView, column: CollatedString) -> It
     if found is None or not (isinstance(found.type, StringType) or is_bytes):
         return
     name = str(found.metadata.get(PATH_KEY, ".".join(column.physical)))
-    for batch in file.iter_batches(_BATCH_ROWS, columns=[name], use_threads=False):
+    for batch in value_batches(file, [name], rows=_BATCH_ROWS):
         if not _is_one_leaf(batch.schema):
             return  # a name with a dot in it reads as the way to another column too
         values = leaf_values(pa.chunked_array([batch.column(0)])).unique().drop_null()

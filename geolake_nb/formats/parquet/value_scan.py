@@ -16,7 +16,7 @@ from geolake_nb.core.types import RasterType, StructType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.data_files import inside_structs, leaf_values
 from geolake_nb.formats.parquet.footer_boxes import locate
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ def _group(file: pq.ParquetFile, view: FileView, column: ScanColumn, group: int)
         here = locate(view, view.find(column.physical, field_id=column.field_id), column.type)
         if here is not None and here.leaf is not None:
             name = file.metadata.schema.column(here.leaf).path
-            for batch in file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[name], use_threads=False):
+            for batch in value_batches(file, [name], rows=_BATCH_ROWS, groups=[group]):
                 look(leaf_values(pa.chunked_array([batch.column(0)])))
     return GroupStats(stats, iso)
 
@@ -120,7 +120,7 @@ def _column(file: pq.ParquetFile, view: FileView, column: ScanColumn, groups: li
     name = file.metadata.schema.column(here.leaf).path
     if not groups:
         return merge([])
-    batches = file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=[name], use_threads=False)
+    batches = value_batches(file, [name], rows=_BATCH_ROWS, groups=groups)
     try:
         return merge((_values(batch, here.type) for batch in batches), type=here.type)
     except GeolakeError as problem:
@@ -135,7 +135,7 @@ def _rasters(file: pq.ParquetFile, found: Field | None, groups: list[int], rows:
     if not tops:
         return _unbounded(rows, "the column holds no rasters of version 1")
     parts = tops[0].split(".")
-    batches = file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=metadata_columns(*parts), use_threads=False)
+    batches = value_batches(file, metadata_columns(*parts), rows=_BATCH_ROWS, groups=groups)
     try:
         parted = (inside_structs(pa.chunked_array([batch.column(0)]), tuple(parts)) for batch in batches)
         return merge((raster_stats(values, bands=False) for values in parted), type=RasterType())

@@ -13,7 +13,7 @@ from geolake_nb.formats.iceberg.delete_index import data_file_rows
 from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
 from geolake_nb.formats.iceberg.name_mapping import name_mapping
 from geolake_nb.formats.parquet.file_columns import FileColumns
-from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, chosen_parts, sample_of, some_rows
+from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,18 +39,16 @@ def sample_iceberg(
     counts = [footer.num_row_groups for footer in storage.parquet_metadata([files[place].key for place, _ in chosen])]
     reader = RowReader(storage, narrow, name_mapping(rows.snapshot))
     draw = np.random.default_rng(0)
-    batches: list[pa.RecordBatch] = []
+    kept = ThinnedRows()
     for (place, wanted), count in zip(chosen, counts, strict=True):
         share = SAMPLE_ROWS * files[place].rows / total
         some = np.sort(draw.permutation(count)[:wanted]).tolist()
         there = max(1, files[place].rows * len(some) // max(1, count))
         partition = 0 if rows.partitions is None else rows.partitions[place]
-        batches += [
-            batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw)))
-            for batch in reader.read(files[place], groups=some, partition=partition)
-        ]
+        for batch in reader.read(files[place], groups=some, partition=partition):
+            kept.add(batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw))))
     return sample_of(
-        pa.Table.from_batches(batches, FileColumns.of(carried_schema(narrow)).arrow), columns, partition_by
+        pa.Table.from_batches(kept.batches, FileColumns.of(carried_schema(narrow)).arrow), columns, partition_by
     )
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "SAMPLE_ROWS",
     "Partition",
     "Sample",
+    "ThinnedRows",
     "chosen_parts",
     "partition_codes",
     "sample_delta",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 SAMPLE_ROWS = 100_000
+_SAMPLE_BYTES = 1 << 27
 """About how many rows are looked at before a job."""
 _PARTS = 200
 _SEED = 20_240_607
@@ -80,7 +82,7 @@ def sample_delta(
 
     from geolake_nb.formats.data_files import data_keys
     from geolake_nb.formats.parquet.footer_view import FooterReader
-    from geolake_nb.formats.parquet.opening import open_parquet_file
+    from geolake_nb.formats.parquet.opening import most_row_bytes, open_parquet_file
 
     snapshot = rows.snapshot
     places = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
@@ -102,7 +104,11 @@ def sample_delta(
             # A file without rows has no row group to choose.
             some = draw.permutation(file.num_row_groups)[:groups]
             for group in np.sort(some).tolist():
-                picked = some_rows(file.metadata.row_group(group).num_rows, wanted / len(some), draw)
+                paths = [path for path in (_path(file, snapshot, column, reader) for column in columns) if path]
+                share = wanted / len(some)
+                # Long values are drawn in smaller numbers: their share of the memory is that of the others.
+                room = _SAMPLE_BYTES * share / count / most_row_bytes(file, paths, group)
+                picked = some_rows(file.metadata.row_group(group).num_rows, max(1.0, min(share, room)), draw)
                 for column in columns:
                     found[column] += _values(file, group, snapshot, column, picked=picked, reader=reader)
                 codes.append(np.full(len(picked), file_codes[place]))
@@ -136,6 +142,36 @@ def some_rows(rows: int, wanted: float, draw: np.random.Generator) -> NDArray[np
     if rows <= wanted:
         return np.arange(rows)
     return np.sort(draw.choice(rows, max(1, round(wanted)), replace=False, shuffle=False)).astype(np.int64)
+
+
+class ThinnedRows:
+    """Rows that come one batch after the other: whenever they take too much memory, every other one of them goes.
+
+    >>> kept = ThinnedRows(most_bytes=40)
+    >>> for start in (0, 4):
+    ...     kept.add(pa.record_batch({"a": pa.array(range(start, start + 4), pa.int64())}))
+    >>> [value for batch in kept.batches for value in batch["a"].to_pylist()]
+    [0, 2, 4, 6]
+    """
+
+    def __init__(self, most_bytes: int = _SAMPLE_BYTES) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self._most_bytes = most_bytes
+        self._step = 1
+        self._seen = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take a batch up, or what is wanted of it."""
+        first, self._seen = -self._seen % self._step, self._seen + len(batch)
+        # A slice would hold all of the batch.
+        self.batches.append(batch.take(pa.array(np.arange(first, len(batch), self._step))))
+        while sum(one.nbytes for one in self.batches) > self._most_bytes and sum(map(len, self.batches)) > 1:
+            self._step *= 2
+            before, kept = 0, []
+            for one in self.batches:
+                kept.append(one.take(pa.array(np.arange(before % 2, len(one), 2))))
+                before += len(one)
+            self.batches = kept
 
 
 def partition_codes(
@@ -193,17 +229,15 @@ def _values(
 
     They are read in pieces: a row group may have any number of rows.
     """
-    from geolake_nb.core.schema_parquet import PATH_KEY
+    from geolake_nb.formats.parquet.opening import value_batches
 
-    wanted, here = snapshot.schema.find(column), file_field(snapshot, column)
-    found = reader.view(file.metadata, where=column).find(here.parts, field_id=here.id)
-    kind = _kind(wanted.type)
-    if found is None:
+    kind = _kind(snapshot.schema.find(column).type)
+    path = _path(file, snapshot, column, reader)
+    if path is None:
         yield pa.nulls(len(picked), kind)
         return
-    path = str(found.metadata.get(PATH_KEY, found.name))
     start = 0
-    for batch in file.iter_batches(_PIECE, row_groups=[group], columns=[path], use_threads=False):
+    for batch in value_batches(file, [path], rows=_PIECE, groups=[group]):
         values = batch.column(0)
         for _ in range(len(split_path(column)) - 1):
             values = values.flatten()[0]
@@ -211,6 +245,15 @@ def _values(
         start += len(batch)
         some = values.take(pa.array(picked[first:end] - (start - len(batch))))
         yield some if some.type == kind else some.cast(kind)
+
+
+def _path(file: pq.ParquetFile, snapshot: Snapshot, column: str, reader: FooterReader) -> str | None:
+    """What to read for a column."""
+    from geolake_nb.core.schema_parquet import PATH_KEY
+
+    here = file_field(snapshot, column)
+    found = reader.view(file.metadata, where=column).find(here.parts, field_id=here.id)
+    return None if found is None else str(found.metadata.get(PATH_KEY, found.name))
 
 
 def _kind(type_: DataType) -> pa.DataType:
