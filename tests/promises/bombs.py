@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import zlib
 from dataclasses import replace
@@ -20,7 +21,7 @@ from tests.formats.parquet_sets import GEO, points
 from tests.oracle import thrift_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 DEEP = 100_000
@@ -31,11 +32,12 @@ NESTED = "[" * DEEP + "]" * DEEP
 # ---- Delta
 
 
-def delta(folder: Path, *lines: str, **configuration: str) -> LogMaker:
-    """A table whose second version is these lines."""
+def delta(folder: Path, *lines: str, crs: str = "OGC:CRS84", **configuration: str) -> LogMaker:
+    """A table of one file whose second version is these lines."""
     made = LogMaker(folder)
-    fields = (field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    fields = (field("id", "long"), field("geom", f"geometry({crs})"))
     made.commit(0, protocol("geospatial"), metadata(*fields, **configuration))
+    pq.write_table(small_tables.data((1, 2)), folder / "a.parquet")
     if lines:
         (made.log / f"{1:020}.json").write_text("\n".join(lines))
     return made
@@ -202,15 +204,60 @@ def large_raster(folder: Path) -> None:
     make_havasu_table(folder, [replace(entry, table=rows)], encoding=None, rasters=True)
 
 
+def repeated_value(folder: Path, kind: str) -> None:
+    """One line of a megabyte in each of 600 rows: once in the file, and with what it begins like written once."""
+    folder.mkdir()
+    count = (1 << 20) // 16
+    line = struct.pack("<BII", 1, 2, count) + bytes(16 * count)
+    rows = 600
+    lines: pa.Array = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([line], pa.binary()))
+    options: dict[str, Any] = {"dictionary_pagesize_limit": 1 << 30}
+    if kind == "prefixes":
+        options = {"use_dictionary": False, "column_encoding": {"geom": "DELTA_BYTE_ARRAY"}, "write_batch_size": 1}
+        lines = lines.cast(pa.binary())
+    table = pa.table({"id": pa.array(range(rows)), "geom": lines})
+    path = folder / "a.parquet"
+    with pq.ParquetWriter(path, table.schema, compression="zstd", store_schema=False, **options) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"geo": json.dumps(GEO)})
+    assert path.stat().st_size < 200_000
+
+
+def piped(folder: Path, name: str) -> None:
+    """A table with a pipe, which nobody writes to, in place of a file."""
+    small_tables.make_delta(folder)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+
+
+def entries_of(*fields: dict[str, Any], partition: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """The schema of manifest entries that have a status, a partition, and these fields of files."""
+    parted = {"type": "record", "name": "r102", "fields": list(partition)}
+    inside = [{"name": "partition", "type": parted, "field-id": 102}, *fields]
+    data_file = {"name": "data_file", "type": {"type": "record", "name": "r2", "fields": inside}, "field-id": 2}
+    status = {"name": "status", "type": "int", "field-id": 0}
+    return {"type": "record", "name": "manifest_entry", "fields": [status, data_file]}
+
+
+PATH = {"name": "file_path", "type": "string", "field-id": 100}
+IDS = {"name": "equality_ids", "type": {"type": "array", "items": "int"}, "field-id": 135}
+EMPTY = [
+    {"name": f"p{place}", "type": {"type": "fixed", "name": f"f{place}", "size": 0}, "field-id": 1000 + place}
+    for place in range(10_000)
+]
 ENTRY = manifest_schema(3)
 BOMBS: dict[str, Callable[[Path], Any]] = {
     "delta: deep JSON in an action": lambda folder: delta(folder, f'{{"commitInfo":{{"a":{NESTED}}}}}'),
     "delta: deep JSON in an unknown action": lambda folder: delta(folder, f'{{"new":{NESTED}}}'),
-    "delta: deep JSON in an add": lambda folder: delta(folder, f'{{"add":{{"path":"a","size":1,"x":{NESTED}}}}}'),
+    "delta: deep JSON in an add": lambda folder: delta(
+        folder, f'{{"add":{{"path":"a.parquet","size":1,"x":{NESTED}}}}}'
+    ),
     "delta: deep JSON in statistics": lambda folder: delta(
         folder, json.dumps(add("a.parquet", f'{{"numRecords":1,"minValues":{{"geom":{NESTED}}}}}'))
     ),
-    "delta: deep JSON in a CRS": lambda folder: delta(folder, json.dumps(add("a.parquet")), crs=NESTED),
+    "delta: deep JSON in a CRS": lambda folder: delta(
+        folder, json.dumps(add("a.parquet")), crs="projjson:deep", deep=NESTED
+    ),
     "delta: a deep schema": lambda folder: with_schema(folder, deep_schema(5_000)),
     "delta: numbers without end": lambda folder: delta(
         folder, '{"add":{"path":"a","partitionValues":{},"size":' + "9" * 5_000 + "}}"
@@ -223,6 +270,8 @@ BOMBS: dict[str, Callable[[Path], Any]] = {
     "delta: a hint of billions of parts": lambda folder: delta(folder, json.dumps(add("a.parquet"))).hint(
         '{"version":1,"size":1000000000000,"parts":1000000000}'
     ),
+    "delta: a pipe as a hint": lambda folder: piped(folder, "_delta_log/_last_checkpoint"),
+    "delta: a pipe as a data file": lambda folder: piped(folder, "part-0.parquet"),
     "parquet: two billion columns": lambda folder: raw_footer(
         folder, bytes.fromhex("150419fcffffffff07") + b"\x48\x01a\x00" * 60
     ),
@@ -235,6 +284,8 @@ BOMBS: dict[str, Callable[[Path], Any]] = {
     "parquet: a deep schema": lambda folder: parquet(folder, deepen),
     "parquet: a trillion rows": lambda folder: parquet(folder, claim_rows(10**12)),
     "parquet: pages of two gigabytes": claim_pages,
+    "parquet: a long value in every row": lambda folder: repeated_value(folder, "dictionary"),
+    "parquet: a long beginning in every row": lambda folder: repeated_value(folder, "prefixes"),
     "parquet: deep JSON in the geo property": lambda folder: parquet(folder, geo=NESTED),
     "parquet: deep JSON in a CRS": lambda folder: parquet(
         folder, geo=json.dumps(GEO).replace('"encoding"', f'"crs":{NESTED},"encoding"')
@@ -247,7 +298,24 @@ BOMBS: dict[str, Callable[[Path], Any]] = {
     "iceberg: deep JSON in the metadata": lambda folder: deep(iceberg(folder)),
     "iceberg: a block of many records": lambda folder: iceberg(folder, container(ENTRY, bytes(99), 2**62)),
     "iceberg: a block of many bytes": lambda folder: iceberg(folder, container(ENTRY, bytes(99), 1, size=2**40)),
-    "iceberg: text of many bytes": lambda folder: iceberg(folder, container(ENTRY, b"\x02" + number(2**62) * 30, 1)),
+    "iceberg: text of many bytes": lambda folder: iceberg(
+        folder, container(entries_of(PATH), b"\x02" + number(2**62) + bytes(99), 1)
+    ),
+    "iceberg: records of a byte": lambda folder: iceberg(
+        folder, container(entries_of(), deflated(250 << 20), 250 << 20, codec="deflate")
+    ),
+    "iceberg: values without bytes": lambda folder: iceberg(
+        folder, container(entries_of(partition=EMPTY), bytes(100_000), 100_000)
+    ),
+    "iceberg: a list without end": lambda folder: iceberg(
+        folder,
+        container(
+            entries_of(IDS),
+            zlib.compress(b"\x00" + number(200 << 20) + bytes(200 << 20) + b"\x00", 1, -15),
+            1,
+            codec="deflate",
+        ),
+    ),
     "iceberg: a list of many records": lambda folder: iceberg(folder, None, container(ENTRY, bytes(99), 2**40)),
     "iceberg: a deep Avro schema": lambda folder: iceberg(folder, container(NESTED.encode(), b"", 0)),
     "iceberg: a header of many pairs": lambda folder: iceberg(folder, b"Obj\x01" + number(2**40) + bytes(99)),
@@ -284,80 +352,3 @@ def inflating(path: Path) -> None:
 
 def deep(path: Path) -> None:
     path.write_text(path.read_text().replace('"properties": {}', f'"properties": {{}}, "new": {NESTED}'))
-
-
-# Runs in a process of its own, which has loaded all there is, and forks one with little room for each table.
-LOOK = r"""
-import json, os, resource, signal, sys, time, traceback
-import geolake_nb as gl
-from geolake_nb.core import wkb_kernel
-from geolake_nb.formats.parquet import footer_shape
-from geolake_nb.formats.iceberg import avro_kernel
-from geolake_nb.errors import GeolakeError
-import importlib, pkgutil, pandas, pyarrow.parquet, pyarrow.json, shapely, pyproj
-
-# Loaded before anything is split off, so that a look takes what a look takes.
-for package in ("api", "core", "formats", "planning"):
-    place = importlib.import_module(f"geolake_nb.{package}")
-    for found in pkgutil.walk_packages(place.__path__, f"geolake_nb.{package}."):
-        importlib.import_module(found.name)
-footer_shape._compiled()
-ROOM, SECONDS = int(sys.argv[2]), int(sys.argv[3])
-
-
-def looks(path):
-    table = gl.open(path)
-    yield lambda: str(table)
-    yield lambda: table.files.to_pandas()
-    yield lambda: table.check(deep=True)
-    yield lambda: table.row_groups()
-    yield lambda: table.explain("ST_Intersects(geom, ST_MakeEnvelope(0, 0, 1, 1))", row_groups=True)
-    yield lambda: table.plan_repair()
-    yield lambda: table.plan_rewrite(cluster_by="geom").preview()
-    yield lambda: table.geometries(table.files.table["path"][0].as_py())
-    yield lambda: table.rasters()
-    yield lambda: table.to_geojson()
-
-
-def look(path, out):
-    told = {"errors": [], "untyped": []}
-    began = time.perf_counter()
-
-    def attempt(work):
-        try:
-            return work()
-        except GeolakeError as problem:
-            told["errors"].append(f"{type(problem).__name__}: {problem}"[:300])
-        except Exception as problem:
-            lines = traceback.format_exc().splitlines()
-            told["untyped"].append(f"{type(problem).__name__}: {problem}"[:200] + " | " + " ".join(lines[-8:])[:900])
-
-    steps = looks(path)
-    while True:
-        step = attempt(lambda: next(steps, None))
-        if step is None:
-            break
-        attempt(step)
-    told["seconds"] = time.perf_counter() - began
-    os.write(out, json.dumps(told).encode())
-
-
-for path in json.loads(sys.argv[1]):
-    source, out = os.pipe()
-    child = os.fork()
-    if not child:
-        with open("/proc/self/statm") as file:
-            now = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, now + ROOM))
-        signal.alarm(SECONDS)
-        look(path, out)
-        os._exit(0)
-    os.close(out)
-    said = b""
-    while part := os.read(source, 65536):
-        said += part
-    os.close(source)
-    ended = os.waitpid(child, 0)[1]
-    told = json.loads(said) if said else {"errors": [], "untyped": []}
-    print(json.dumps({"path": path, "ended": ended, **told}), flush=True)
-"""

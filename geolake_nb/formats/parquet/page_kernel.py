@@ -30,7 +30,7 @@ def page_header(data: bytes) -> tuple[int, int, int, int, int, int]:
     it has and their encoding; -1 stands for what is not said, and the length is `CUT_OFF` or `BROKEN` for no header.
 
     >>> page_header(bytes.fromhex("1500 1514 1512 2c 1506 1500 00 00")), page_header(b"")[0] == CUT_OFF
-    ((12, 0, 10, 9, 3, 0), True)
+    ((13, 0, 10, 9, 3, 0), True)
     """
     found: tuple[int, int, int, int, int, int] = _header(np.frombuffer(data, np.uint8))
     return found

@@ -1,0 +1,135 @@
+"""A look at a bomb in every way, and what it has to end in."""
+
+from __future__ import annotations
+
+from tests.promises.bombs import WKB
+
+# What the look at each has to end in, among other things: an error of some step, or a finding. Those that only claim
+# much beside what is there are read as if they did not.
+_READ = r"finding: bounds\.missing  geom, 1 file"
+_FOOTER = "open: CorruptTableError: .*a.parquet: the Parquet footer "
+_MANIFEST = "open: CorruptTableError: .*-m0.avro: "
+_DEEP_GEO = r"finding: protocol\.files_differ(.|\n)*geo: the value is nested too deeply"
+_UNREADABLE = r"finding: bounds\.values_unreadable  geom, 1 file"
+ENDS = {
+    "delta: deep JSON in an action": "open: CorruptTableError: .*1.json, line 1: the action is not JSON: depth limit",
+    "delta: deep JSON in an unknown action": "open: CorruptTableError: .*1.json, line 1: the action is not JSON: depth",
+    "delta: deep JSON in an add": "preview: CorruptTableError: .*1.json: the JSON text is nested too deeply",
+    "delta: deep JSON in statistics": r"finding: bounds\.malformed  geom, 1 file",
+    "delta: deep JSON in a CRS": "open: CorruptTableError: .*geom: type .*: PROJJSON is nested too deeply",
+    "delta: a deep schema": "open: CorruptTableError: .*the Delta schema is nested too deeply",
+    "delta: numbers without end": "open: CorruptTableError: .*line 1: the action is not JSON: number is infinity",
+    "delta: a version beyond all": "open: CorruptTableError: .*the log has a gap: versions 1 to 9{19}8 are missing",
+    "delta: a checkpoint of a trillion rows": "open: CorruptTableError: .*the checkpoint is cut off or is no Parquet",
+    "delta: a checkpoint of billions of parts": _READ,
+    "delta: a hint of billions of parts": _READ,
+    "delta: a pipe as a hint": "open: StorageError: .*_last_checkpoint: this is a pipe",
+    "delta: a pipe as a data file": "check: StorageError: .*part-0.parquet: this is a pipe",
+    "parquet: two billion columns": _FOOTER + "claims more values than it has bytes",
+    "parquet: two billion row groups": _FOOTER + "claims more values than it has bytes",
+    "parquet: four gigabytes of text": _FOOTER + "claims more values than it has bytes",
+    "parquet: a deep schema": _FOOTER + "is nested too deeply",
+    "parquet: a trillion rows": _READ,
+    "parquet: pages of two gigabytes": "geometries: UnsupportedTableError: .*a page unpacks to 2,147,483,647 bytes",
+    "parquet: a long value in every row": _READ,
+    "parquet: a long beginning in every row": _READ,
+    "parquet: deep JSON in the geo property": _DEEP_GEO,
+    "parquet: deep JSON in a CRS": _DEEP_GEO,
+    **{f"wkb: {name}": _UNREADABLE for name in WKB},
+    "iceberg: metadata that inflates": "open: CorruptTableError: .*the gzip metadata unpacks to more than 67108864",
+    "iceberg: deep JSON in the metadata": "open: CorruptTableError: .*the table metadata is nested too deeply",
+    "iceberg: a block of many records": _MANIFEST + "an Avro block of 99 bytes claims 4611686018427387904 records",
+    "iceberg: a block of many bytes": _MANIFEST + "the Avro file ends too early",
+    "iceberg: text of many bytes": _MANIFEST + "entry 0 has a length that its block does not hold",
+    "iceberg: records of a byte": _MANIFEST + "an Avro block has 262144000 records of 1 values",
+    "iceberg: values without bytes": _MANIFEST + "an Avro block has 100000 records of 10001 values",
+    "iceberg: a list without end": _MANIFEST + "entry 0 has more counts, bounds or ids than are read",
+    "iceberg: a list of many records": "open: CorruptTableError: .*a block of 99 bytes claims 1099511627776 records",
+    "iceberg: a deep Avro schema": _MANIFEST + "the Avro schema is nested too deeply",
+    "iceberg: a header of many pairs": _MANIFEST + "the Avro file ends too early",
+    "iceberg: a block that inflates": _MANIFEST + "an Avro block of .* unpacks to more than 268435456",
+    "iceberg: a block of zstandard that inflates": _MANIFEST + "an Avro block of .* unpacks to more than 268435456",
+    "havasu: deep WKT": _UNREADABLE,
+    "havasu: deep GeoJSON": _UNREADABLE,
+    "havasu: a raster of a quintillion cells": r"finding: raster\.data_size  rast, 1 raster",
+}
+
+# Runs in a process of its own, which has loaded all there is, and forks one with little room for each table.
+LOOK = r"""
+import json, os, resource, signal, sys, time, traceback
+import geolake_nb as gl
+from geolake_nb.core import wkb_kernel
+from geolake_nb.formats.parquet import footer_shape
+from geolake_nb.formats.iceberg import avro_kernel
+from geolake_nb.errors import GeolakeError
+import importlib, pkgutil, pandas, pyarrow.parquet, pyarrow.json, shapely, pyproj
+
+# Loaded before anything is split off, so that a look takes what a look takes.
+for package in ("api", "core", "formats", "jupyter", "planning"):
+    place = importlib.import_module(f"geolake_nb.{package}")
+    for found in pkgutil.walk_packages(place.__path__, f"geolake_nb.{package}."):
+        importlib.import_module(found.name)
+footer_shape._compiled()
+ROOM, SECONDS = int(sys.argv[2]), int(sys.argv[3])
+
+
+def looks(path):
+    table = gl.open(path)
+    yield "print", lambda: str(table)
+    yield "files", lambda: table.files.to_pandas()
+    yield "check", lambda: table.check(deep=True)
+    yield "row groups", lambda: table.row_groups()
+    yield "explain", lambda: table.explain("ST_Intersects(geom, ST_MakeEnvelope(0, 0, 1, 1))", row_groups=True)
+    yield "repair", lambda: table.plan_repair()
+    yield "preview", lambda: table.plan_rewrite(cluster_by="geom").preview()
+    yield "geometries", lambda: table.geometries(table.files.table["path"][0].as_py())
+    yield "map", lambda: table.map().show_geometries(table.files.table["path"][0].as_py())
+    yield "rasters", lambda: table.rasters()
+    yield "geojson", lambda: table.to_geojson()
+
+
+def look(path, out):
+    told = {"ends": [], "kinds": [], "untyped": []}
+    began = time.perf_counter()
+
+    def attempt(step, work):
+        try:
+            return work()
+        except GeolakeError as problem:
+            told["ends"].append(f"{step}: {type(problem).__name__}: {problem}"[:400])
+            told["kinds"].append(type(problem).__name__)
+        except Exception as problem:
+            lines = traceback.format_exc().splitlines()
+            told["untyped"].append(f"{step}: {problem!r}"[:200] + " | " + " ".join(lines[-8:])[:900])
+
+    steps = looks(path)
+    while True:
+        name, step = attempt("open", lambda: next(steps, None)) or (None, None)
+        if step is None:
+            break
+        found = attempt(name, step)
+        if name == "check" and found is not None:
+            told["ends"] += [f"finding: {one}"[:400] for one in found]
+    told["seconds"] = time.perf_counter() - began
+    os.write(out, json.dumps(told).encode())
+
+
+for path in json.loads(sys.argv[1]):
+    source, out = os.pipe()
+    child = os.fork()
+    if not child:
+        with open("/proc/self/statm") as file:
+            now = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + ROOM, now + ROOM))
+        signal.alarm(SECONDS)
+        look(path, out)
+        os._exit(0)
+    os.close(out)
+    said = b""
+    while part := os.read(source, 65536):
+        said += part
+    os.close(source)
+    _, ended, used = os.wait4(child, 0)
+    told = json.loads(said) if said else {"ends": [], "kinds": [], "untyped": []}
+    print(json.dumps({"path": path, "ended": ended, "peak": used.ru_maxrss * 1024, **told}), flush=True)
+"""
