@@ -44,15 +44,13 @@ class Ranges:
         """Fetch what lies between these places, if the file is in a store: Arrow asks for the same next."""
         if self.fetched is None:
             return
-        self.fetched.forget()
         merged: list[tuple[int, int]] = []
         for start, end in sorted(ranges):
             if merged and start - merged[-1][1] <= _HOLE and end - merged[-1][0] <= _LARGEST:
                 merged[-1] = merged[-1][0], max(end, merged[-1][1])
             else:
                 merged.append((start, end))
-        for start, end in merged:
-            self.fetched.keep(start, end - start)
+        self.fetched.keep((start, end - start) for start, end in merged)
 
     def read(self, start: int, length: int) -> bytes:
         """Some bytes, fewer at the end of the file."""
@@ -87,13 +85,18 @@ class RangeFile(io.RawIOBase):
         self._place = 0
         self._kept: dict[int, bytes] = {}
 
-    def keep(self, start: int, length: int) -> None:
-        """Fetch some bytes that are going to be read more than once."""
-        self._kept[start] = self._fetch(start, max(0, min(length, self._size - start)))
-
-    def forget(self) -> None:
-        """Let go of what is kept."""
-        self._kept.clear()
+    def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch some stretches, by start and length, that are going to be read more than once; let go of others."""
+        before, self._kept = self._kept, {}
+        for start, length in ranges:
+            inside = min(length, self._size - start)
+            held = next(
+                (one for one, data in before.items() if one <= start and start + inside <= one + len(data)), None
+            )
+            if held is not None:
+                self._kept[held] = before[held]
+            elif inside > 0:
+                self._kept[start] = self._fetch(start, inside)
 
     def at(self, start: int, length: int) -> bytes:
         """Some bytes, from what is kept if they are in it."""

@@ -47,8 +47,10 @@ def read_column(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """All the rows of some columns that are small; those that are not are refused."""
     source, where = _sources[file]
     groups = range(file.metadata.num_row_groups)
-    for leaf in column_leaves(file, columns):
-        size = sum(most_bytes(_pages(file, source, leaf, group, where)) for group in groups)
+    leaves = column_leaves(file, columns)
+    source.keep(_ranges(file, leaves, groups))
+    for leaf in leaves:
+        size = sum(most_bytes(_pages(file, leaf, group)) for group in groups)
         if size > _MOST_WHOLE:
             raise _too_large(file, leaf, size, where)
     return file.read(columns=list(columns))
@@ -56,17 +58,19 @@ def read_column(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
 
 def most_row_bytes(file: pq.ParquetFile, columns: Sequence[str], group: int) -> int:
     """How many bytes a row of a group takes at most in these columns, on average, and at least one."""
-    source, where = _sources[file]
-    pages = [page for leaf in column_leaves(file, columns) for page in _pages(file, source, leaf, group, where)]
+    source, _ = _sources[file]
+    leaves = column_leaves(file, columns)
+    source.keep(_ranges(file, leaves, [group]))
+    pages = [page for leaf in leaves for page in _pages(file, leaf, group, closely=True)]
     rows: int = file.metadata.row_group(group).num_rows
     return 1 + most_bytes(pages) // max(1, rows)
 
 
 def _rows_at_a_time(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequence[int], *, rows: int) -> int:
     source, where = _sources[file]
-    source.keep([chunk_range(file.metadata.row_group(group).column(leaf)) for group in groups for leaf in leaves])
+    source.keep(_ranges(file, leaves, groups))
     for leaf in leaves:
-        pages = [page for group in groups for page in _pages(file, source, leaf, group, where)]
+        pages = [page for group in groups for page in _pages(file, leaf, group)]
         if file.metadata.schema.column(leaf).max_repetition_level:
             # How many values a row has is not in the headers.
             size = most_bytes(pages)
@@ -78,9 +82,17 @@ def _rows_at_a_time(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequenc
     return max(1, rows)
 
 
-def _pages(file: pq.ParquetFile, source: Ranges, leaf: int, group: int, where: str) -> list[Page]:
+def _pages(file: pq.ParquetFile, leaf: int, group: int, *, closely: bool = False) -> list[Page]:
+    source, where = _sources[file]
     chunk = file.metadata.row_group(group).column(leaf)
-    return chunk_pages(source.read, chunk, width=file.metadata.schema.column(leaf).length, where=where)
+    width = file.metadata.schema.column(leaf).length
+    return chunk_pages(source.read, chunk, width=width, where=where, closely=closely)
+
+
+def _ranges(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequence[int]) -> Iterator[tuple[int, int]]:
+    for group in groups:
+        found = file.metadata.row_group(group)
+        yield from (chunk_range(found.column(leaf)) for leaf in leaves)
 
 
 def column_leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[int]:

@@ -59,8 +59,13 @@ def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     return start, start + chunk.total_compressed_size
 
 
-def chunk_pages(read: Read, chunk: pq.ColumnChunkMetaData, *, width: int, where: str) -> list[Page]:
-    """The data pages of a chunk; `width` is that of values of a fixed length."""
+def chunk_pages(
+    read: Read, chunk: pq.ColumnChunkMetaData, *, width: int, where: str, closely: bool = False
+) -> list[Page]:
+    """The data pages of a chunk; `width` is that of values of a fixed length.
+
+    The dictionary is looked into where all its values together are too long, or to look `closely`.
+    """
     place, end = chunk_range(chunk)
     where = f"{where}, column {chunk.path_in_schema}"
     if place < 0 or end < place:
@@ -93,7 +98,7 @@ def chunk_pages(read: Read, chunk: pq.ColumnChunkMetaData, *, width: int, where:
             else:
                 found.append(Page(values, size, 0))
         place += packed
-    if has_lengths and dictionary is not None and most_bytes(found) > MOST_BYTES:
+    if has_lengths and dictionary is not None and (closely or most_bytes(found) > MOST_BYTES):
         longest = dictionary.longest(read, chunk.compression)
         found = [Page(one.values, one.bytes, min(one.each, longest)) for one in found]
     return found

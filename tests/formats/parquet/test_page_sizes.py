@@ -12,7 +12,7 @@ import pytest
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.parquet import opening, page_sizes
-from geolake_nb.formats.parquet.opening import open_parquet_file, read_column, value_batches
+from geolake_nb.formats.parquet.opening import most_row_bytes, open_parquet_file, read_column, value_batches
 from geolake_nb.formats.parquet.page_kernel import BROKEN, CUT_OFF, page_header
 from geolake_nb.formats.parquet.page_sizes import Page, chunk_pages, most_bytes, rows_at_a_time
 from geolake_nb.formats.storage import Storage
@@ -173,3 +173,12 @@ def test_no_byte_of_a_store_is_fetched_twice(tmp_path):
             assert len(asked) == 3
             assert sum(length for _, length in asked) < len(data)
             asked.clear()
+        for group in range(3):
+            assert most_row_bytes(file, ["v", "w"], group) == 21 + 8 + 1
+            for column in ("v", "w"):
+                assert sum(map(len, value_batches(file, [column], rows=1_000, groups=[group]))) == 3_000
+                assert len(asked) == group + 1
+        asked.clear()
+        # What lies between the groups is less than another request costs.
+        assert read_column(file, ["w"]).num_rows == 9_000
+        assert len(asked) == 1
