@@ -99,13 +99,22 @@ class Manifest:
 def manifests_of(folder: Path) -> list[Manifest]:
     held = metadata_of(folder)
     current = next(one for one in held["snapshots"] if one["snapshot-id"] == held["current-snapshot-id"])
-    listed = read_avro(_local(current["manifest-list"]))[2]
-    return [Manifest(one, *read_avro(_local(one["manifest_path"]))) for one in listed]
+    return manifests_in(current["manifest-list"])
+
+
+def manifests_in(path: str) -> list[Manifest]:
+    """Those of a manifest list."""
+    return [Manifest(one, *read_avro(local(one["manifest_path"]))) for one in read_avro(local(path))[2]]
 
 
 def iceberg_entries(folder: Path) -> list[dict[str, Any]]:
     """The entries of the current snapshot."""
     return [entry for manifest in manifests_of(folder) for entry in manifest.entries]
+
+
+def entries_in(path: str) -> list[dict[str, Any]]:
+    """The entries below a manifest list."""
+    return [entry for manifest in manifests_in(path) for entry in manifest.entries]
 
 
 def live_files(folder: Path) -> dict[str, dict[str, Any]]:
@@ -127,7 +136,7 @@ def _of_file(schema: dict[str, Any]) -> Any:
     return next(one["type"] for one in schema["fields"] if one["name"] == "data_file")
 
 
-def _local(path: str) -> Path:
+def local(path: str) -> Path:
     return Path(path.removeprefix("file:"))
 
 
@@ -151,7 +160,7 @@ def put_foreign_fields(folder: Path, draw: Callable[[Any], Any], *, types: list[
         schema, header, records = read_avro(listed)
         with_fields(schema, records, own["list"], draw)
         for one in records:
-            one["manifest_length"] = _local(one["manifest_path"]).stat().st_size
+            one["manifest_length"] = local(one["manifest_path"]).stat().st_size
         write_avro(listed, schema, records, header | {"by": draw(TEXTS)})
     return own
 

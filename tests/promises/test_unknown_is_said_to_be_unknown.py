@@ -20,7 +20,8 @@ import requests
 import geolake_nb as gl
 from geolake_nb.api.opening import Source
 from geolake_nb.api.plan import Plan
-from geolake_nb.errors import OutcomeUnknownError, StorageError
+from geolake_nb.api.writing import plan_write
+from geolake_nb.errors import GeolakeError, OutcomeUnknownError, StorageError
 from geolake_nb.formats.delta.commit import log_path
 from geolake_nb.formats.parquet.footer_change import FileState
 from geolake_nb.formats.parquet.journal import STAGED
@@ -37,7 +38,8 @@ from tests.formats.parquet_sets import make_set
 from tests.formats.parquet_sets import points as set_points
 from tests.http_proxy import Fate, proxy_to
 from tests.promises.dropping_proxy import dropping_proxy
-from tests.small_tables import PLACES, data, make_delta
+from tests.promises.foreign_fields import entries_in, local
+from tests.small_tables import PLACES, data, make_delta, shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -303,6 +305,77 @@ def test_a_parquet_set_meets_what_it_has_written_itself(s3, s3_proxy, tmp_path, 
     assert [one.status for one in s3_proxy.changes[asked:]] == [*[200] * number, 412, *[200] * (5 - number)]
     assert (table.landed(), ids_in_bucket(s3, tmp_path.name)) == (1, list(range(10)))
     assert table.open().plan_repair().is_empty
+
+
+# ---- Iceberg: rows that are written, for a table that is there or for a new one
+
+
+def kept_ids(uri: str, name: str) -> list[int]:
+    """The ids in the live files of a table, by what the catalog says past the proxy, fastavro and pyarrow."""
+    told = requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).json()["metadata"]
+    current = next(one for one in told["snapshots"] if one["snapshot-id"] == told["current-snapshot-id"])
+    files = [one["data_file"]["file_path"] for one in entries_in(current["manifest-list"]) if one["status"] != 2]
+    return sorted(id_ for path in files for id_ in pq.read_table(local(path), columns=["id"])["id"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("verb", "fate"),
+    [("append", LOST[0]), ("rewrite", LOST[0]), ("create", LOST[0]), ("create", LOST[1])],
+    ids=lambda one: getattr(one, "value", one),
+)
+def test_files_of_a_lost_commit_are_kept_and_rows_come_once(iceberg, rest_server, tmp_path, verb, fate):
+    (uri, warehouse), name = rest_server, tmp_path.name.replace("-", "_")
+    rows = pa.table({"id": [70, 71], "geom": [shape.wkb for shape in shapes((1, 2))[:2]]})
+    ids = sorted([*range(4)] * len(PLACES))
+    if verb == "rewrite":
+        iceberg.plan = iceberg.open().plan_rewrite(cluster_by="geom")
+    else:
+        ids = [70, 71] if verb == "create" else [*ids, 70, 71]
+        name = f"new_{name}" if verb == "create" else name
+        said = {"columns": {"geom": gl.geometry()}} if verb == "create" else {}
+        iceberg.plan = plan_write(rows, f"rest.unknown.{name}", format="iceberg", mode=verb, **said)
+        iceberg.open = lambda: gl.open(f"rest.unknown.{name}")
+
+    def data_files() -> set[str]:
+        return {str(one) for root in (tmp_path, warehouse / "unknown") for one in root.rglob("*.parquet")}
+
+    asked, before = len(iceberg.proxy.commits), data_files()
+    with iceberg.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match="may be in the table or not") as raised:
+        iceberg.apply()
+    assert iceberg.plan.transaction in str(raised.value)
+    assert len(iceberg.proxy.commits) == asked + 1
+    left = data_files()
+    assert before < left
+    if fate is Fate.ANSWER_LOST:
+        assert (iceberg.landed(), kept_ids(uri, name)) == (1, ids)
+    else:
+        assert requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).status_code == 404
+    # A table that was made in vain is made now; else nothing is sent and nothing written.
+    version = iceberg.apply().version
+    assert iceberg.apply().version == version == iceberg.open().version
+    assert len(iceberg.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+    assert left == data_files() if fate is Fate.ANSWER_LOST else left < data_files()
+    assert (iceberg.landed(), kept_ids(uri, name)) == (1, ids)
+
+
+def test_a_table_whose_place_is_not_told_is_not_made(rest_server, spark, tmp_path, monkeypatch):
+    """Before the rows are written the catalog says where they will lie; without its answer nothing is there."""
+    (uri, warehouse), name = rest_server, f"placeless_{tmp_path.name}".replace("-", "_")
+    requests.post(f"{uri}/v1/namespaces", json={"namespace": ["unknown"], "properties": {}}, timeout=30)
+    with proxy_to(uri) as proxy:
+        proxy.rule = lambda method, path: (
+            Fate.ANSWER_LOST if (method, path[-7:]) == ("POST", "/tables") else Fate.PASSES
+        )
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("PYICEBERG_CATALOG__REST__URI", proxy.url)
+        rows = pa.table({"id": [70], "geom": [shapes((1, 2))[0].wkb]})
+        plan = plan_write(rows, f"rest.unknown.{name}", format="iceberg", columns={"geom": gl.geometry()})
+        with pytest.raises(GeolakeError) as raised:
+            plan.apply(spark=spark)
+        assert not isinstance(raised.value, OutcomeUnknownError)
+        assert [one.method for one in proxy.seen].count("POST") == 1
+    assert requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).status_code == 404
+    assert not list(warehouse.glob(f"**/{name}/**/*"))
 
 
 @pytest.mark.parametrize("kind", ["delta", "havasu"])
