@@ -53,7 +53,8 @@ def written(storage: Storage, change: Change, rows: Sequence[pa.Table]) -> Chang
     adds = []
     for table in rows:
         partition = tuple(None if (one := table[name][0].as_py()) is None else str(one) for name in job.partition_by)
-        key = f"{job.target.folder(partition)}/{job_file_name('t', task=0, attempt=0)}-c000.zstd.parquet"
+        name = f"{job_file_name('t', task=0, attempt=0)}-c000.zstd.parquet"
+        key = "/".join(filter(None, [job.target.folder(partition), name]))
         with ParquetWriter(storage, key, job.target.layout(job)) as writer:
             for batch in table.to_batches():
                 writer.write(batch)
@@ -129,7 +130,9 @@ def opened(folder: Path | str) -> Snapshot:
 
 def metadata_of(folder: Path | str) -> dict[str, Any]:
     """The newest metadata file, read apart from the package."""
-    names = [name for name in os.listdir(os.path.join(folder, "metadata")) if name.endswith(".metadata.json")]
+    # Those that Iceberg is about to rename have other names.
+    listed = os.listdir(os.path.join(folder, "metadata"))
+    names = [name for name in listed if name.startswith("v") and name.endswith(".metadata.json")]
     newest = max(names, key=lambda name: int(name[1:].split(".")[0]))
     with open(os.path.join(folder, "metadata", newest)) as file:
         found: dict[str, Any] = json.load(file)

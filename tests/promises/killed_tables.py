@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import pickle
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,23 +15,38 @@ import pyarrow.parquet as pq
 import geolake_nb as gl
 import geolake_nb.api.plan
 import geolake_nb.api.table
+import geolake_nb.spark.delta_commit
+import geolake_nb.spark.havasu_commit
+from geolake_nb.api.writing import plan_write
 from geolake_nb.formats.havasu.commit import commit
 from geolake_nb.formats.parquet.replace import commit_set
 from geolake_nb.formats.storage import Storage
 from geolake_nb.spark.applying import Place
-from geolake_nb.spark.havasu_commit import commit_change
 from tests import small_tables
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
-from tests.formats.havasu_rows import EWKB, append, create, entries_of, metadata_of, restating_all, written
+from tests.formats.havasu_rows import (
+    EWKB,
+    append,
+    create,
+    entries_of,
+    metadata_of,
+    planned_append,
+    planned_table,
+    restating_all,
+    written,
+)
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet import test_replace, test_steps_that_fail
 from tests.formats.parquet_sets import make_set, seen
+from tests.planning.repair_tables import typed, wkb
 from tests.promises.foreign_fields import iceberg_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from geolake_nb.planning.change import Change
 
     Work = Callable[[Path], object]
 
@@ -79,7 +96,8 @@ def undo(folder: Path) -> None:
 
 
 def delta_version(folder: Path) -> int:
-    return max(int(one.stem) for one in (folder / "_delta_log").glob("0*.json"))
+    """The newest version, -1 where there is none."""
+    return max((int(one.stem) for one in (folder / "_delta_log").glob("0*.json")), default=-1)
 
 
 def delta_ids(folder: Path) -> list[int]:
@@ -93,6 +111,63 @@ def delta_ids(folder: Path) -> list[int]:
             if "add" in action:
                 live[action["add"]["path"]] = None
     return sorted(one for path in live for one in pq.read_table(folder / path)["id"].to_pylist())
+
+
+# ---- changes whose data files are there already, so that only the commit is killed
+
+
+def planned(folder: Path, change: Change, *rows: pa.Table) -> None:
+    """Write the files of a change, and put the change beside the table for `commit_planned`."""
+    storage = Storage.at(str(folder))
+    _beside(folder).write_bytes(pickle.dumps(written(storage, change, rows) if rows else change))
+
+
+def commit_planned(folder: Path) -> None:
+    _commit(folder, pickle.loads(_beside(folder).read_bytes()))
+
+
+def _commit(folder: Path, change: Change) -> None:
+    committing = importlib.import_module(f"geolake_nb.spark.{change.format.value}_commit")
+    committing.commit_change(change, Place(Storage.at(str(folder)), str(uuid.uuid4())))
+
+
+def _beside(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.change")
+
+
+def delta_rows(first: int) -> pa.Table:
+    """Three rows with ids from there on."""
+    return pa.table({"id": pa.array(range(first, first + 3), pa.int64()), "geom": typed(wkb(*["POINT (3 4)"] * 3))})
+
+
+def delta_to_create(folder: Path) -> None:
+    folder.mkdir()
+    planned(folder, plan_write(delta_rows(0), folder).change, delta_rows(0))
+
+
+def delta_to_append(folder: Path) -> None:
+    delta_without_boxes(folder)
+    planned(folder, plan_write(delta_rows(50), folder, mode="append").change, delta_rows(50))
+
+
+def delta_append(folder: Path) -> None:
+    change = plan_write(delta_rows(60), folder, mode="append").change
+    _commit(folder, written(Storage.at(str(folder)), change, [delta_rows(60)]))
+
+
+def delta_to_rewrite(folder: Path) -> None:
+    """Three files become one."""
+    delta_without_boxes(folder)
+    rows = pa.concat_tables(pq.read_table(one) for one in sorted(folder.glob("*.parquet")))
+    planned(folder, gl.open(folder).plan_rewrite(cluster_by="geom").change, rows)
+
+
+def delta_to_enable(folder: Path) -> None:
+    made = LogMaker(folder)
+    made.commit(0, protocol(), metadata(field("id", "long"), field("raw", "binary")))
+    plan = gl.open(folder).plan_enable({"raw": gl.geometry()})
+    assert plan.change.job is None
+    planned(folder, plan.change)
 
 
 # ---- Havasu
@@ -125,17 +200,36 @@ def havasu_repair(folder: Path) -> None:
 def havasu_rewrite(folder: Path) -> None:
     """Both files become one; the executors' part of the job is done here."""
     storage = Storage.at(str(folder))
-    change = written(storage, gl.open(folder).plan_rewrite(cluster_by="geom").change, [havasu_points(6)])
-    commit_change(change, Place(storage, str(uuid.uuid4())))
+    _commit(folder, written(storage, gl.open(folder).plan_rewrite(cluster_by="geom").change, [havasu_points(6)]))
+
+
+def havasu_to_create(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    planned(folder, planned_table(Storage.at(str(folder)), havasu_points(3), columns=EWKB))
+
+
+def havasu_to_overwrite(folder: Path) -> None:
+    havasu_2(folder)
+    planned(folder, planned_append(Storage.at(str(folder)), havasu_points(2, first=70), overwrite=True))
+
+
+def havasu_appended(folder: Path) -> None:
+    havasu_2(folder)
+    havasu_append(folder)
 
 
 def havasu_ids(folder: Path) -> list[int]:
-    """The ids by the entries as fastavro reads them."""
+    """The ids by the entries as fastavro reads them; none where there is no table."""
+    if havasu_version(folder) < 0:
+        return []
     paths = [one["data_file"]["file_path"] for one in entries_of(folder) if one["status"] != 2]
     return sorted(one for path in paths for one in pq.read_table(path, columns=["id"])["id"].to_pylist())
 
 
 def havasu_version(folder: Path) -> int:
+    """How many metadata files came before the newest, -1 where there is none."""
+    if not list(folder.glob("metadata/*.metadata.json")):
+        return -1
     return len(metadata_of(folder)["metadata-log"])
 
 
@@ -157,7 +251,8 @@ def iceberg_version(folder: Path) -> int:
 
 def iceberg_ids(folder: Path) -> list[int]:
     """The ids by the entries as fastavro reads them."""
-    paths = [one["data_file"]["file_path"].removeprefix("file:") for one in iceberg_entries(folder)]
+    live = [one["data_file"]["file_path"] for one in iceberg_entries(folder) if one["status"] != 2]
+    paths = [path.removeprefix("file:") for path in live]
     return sorted(one for path in paths for one in pq.read_table(path, columns=["id"])["id"].to_pylist())
 
 
@@ -185,6 +280,11 @@ CASES = {
     "delta repair": Case(delta_without_boxes, repair, undo),
     "delta collation": Case(delta_with_collation, drop_collation, undo),
     "delta undo": Case(delta_repaired, undo, repair),
+    "delta create": Case(delta_to_create, commit_planned, delta_append),
+    "delta append": Case(delta_to_append, commit_planned, undo),
+    "delta rewrite": Case(delta_to_rewrite, commit_planned, undo),
+    "delta enable": Case(delta_to_enable, commit_planned, undo),
+    "havasu 2 create": Case(havasu_to_create, commit_planned, havasu_append),
     **{
         f"havasu {version} {verb}": Case(havasu(version), change, havasu_append)
         for version, verb, change in (
@@ -193,6 +293,8 @@ CASES = {
             (2, "rewrite", havasu_rewrite),
         )
     },
+    "havasu 2 overwrite": Case(havasu_to_overwrite, commit_planned, havasu_append),
+    "havasu 2 undo": Case(havasu_appended, undo, havasu_append),
 }
 SETS = {
     "repair": Case(parquet_set, repair, undo),

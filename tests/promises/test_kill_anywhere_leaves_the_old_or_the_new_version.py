@@ -11,12 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import geolake_nb as gl
 from tests.formats.parquet_sets import contents, seen
+from tests.promises import iceberg_changes
 from tests.promises.dying import die_at, points_of
 from tests.promises.dying_java import stopping_at_points
 from tests.promises.killed_tables import (
@@ -107,6 +108,9 @@ def test_delta(spark, tmp_path, name):
     def by_spark(folder: Path) -> list[int]:
         # Delta keeps what it knows of a path: each state gets its own.
         copy = shutil.copytree(folder, tmp_path / f"read{len(list(tmp_path.iterdir()))}")
+        jvm: Any = spark._jvm
+        if not jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, str(copy)):
+            return []
         return sorted(row[0] for row in spark.read.format("delta").load(str(copy)).select("id").collect())
 
     # Nothing, a hidden file, the entry with the hidden file and without it.
@@ -118,6 +122,8 @@ def test_havasu(iceberg_spark, name):
     table = name.replace(" ", "_")
 
     def by_spark(_: Path) -> list[int]:
+        if table not in {row["tableName"] for row in iceberg_spark.sql("SHOW TABLES IN ice.killed")}:
+            return []
         return [row["id"] for row in iceberg_spark.sql(f"SELECT id FROM ice.killed.{table} ORDER BY id")]
 
     # Nothing, manifests and their list, metadata under a hidden name, both its names, its own, and those of the hint.
@@ -138,25 +144,29 @@ with stopping_at_points(spark, Path(table), f"if [ $0 = {point} ]; then kill -9 
 """
 
 
-def test_iceberg(spark, iceberg_spark, tmp_path):
-    """Its Java API commits: the folder is copied at each point, and two of the points are proved by a kill."""
+@pytest.mark.parametrize("verb", ["repair", "append", "rewrite", "undo"])
+def test_iceberg(spark, iceberg_spark, tmp_path, verb):
+    """Its Java API commits: the folder is copied at each point, and two of a repair's points are proved by a kill."""
 
     def by_spark() -> list[int]:
-        return [row["id"] for row in iceberg_spark.sql("SELECT id FROM ice.killed.iceberg ORDER BY id")]
+        return [row["id"] for row in iceberg_spark.sql(f"SELECT id FROM ice.killed.iceberg_{verb} ORDER BY id")]
 
     def put(state: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(state, folder)
 
-    folder, states = iceberg_spark.warehouse / "killed" / "iceberg", tmp_path / "states"
+    change = getattr(iceberg_changes, verb)
+    folder, states = iceberg_spark.warehouse / "killed" / f"iceberg_{verb}", tmp_path / "states"
     iceberg_without_boxes(folder)
     old = iceberg_version(folder), iceberg_ids(folder)
     kept = shutil.copytree(folder, tmp_path / "kept")
     states.mkdir()
     with stopping_at_points(spark, folder, f"cp -a '{folder}' '{states}'/$0"):
-        gl.open(folder).plan_repair().apply(spark=spark)
+        change(folder, spark)
     new = iceberg_version(folder), iceberg_ids(folder)
-    assert new == (old[0] + 1, old[1])
+    # Two files of four rows: an undo takes away the second, an append adds a third.
+    files = {"append": 3, "undo": 1}.get(verb, 2)
+    assert new == (old[0] + 1, sorted([*range(4)] * files))
     found, read = [], set()
     points = range(1, len(list(states.iterdir())) + 1)
     for point in points:
@@ -166,14 +176,14 @@ def test_iceberg(spark, iceberg_spark, tmp_path):
         if shape(folder) not in read:
             read.add(shape(folder))
             assert by_spark() == now[1], point
-            plan = gl.open(folder).plan_undo() if now == new else gl.open(folder).plan_repair()
-            plan.apply(spark=spark)
-            assert (iceberg_version(folder), by_spark()) == (now[0] + 1, now[1]), point
+            (iceberg_changes.append if now == new else change)(folder, spark)
+            assert iceberg_version(folder) == now[0] + 1, point
+            assert by_spark() == (sorted([*new[1], *range(4)]) if now == new else new[1]), point
         found.append(now == new)
     assert found == sorted(found)
     assert set(found) == {False, True}
     first = found.index(True) + 1
-    for point in (first - 1, first):
+    for point in (first - 1, first) if verb == "repair" else ():
         put(kept)
         work = tmp_path / f"spark{point}"
         work.mkdir()
