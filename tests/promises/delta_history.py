@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from geolake_nb.formats.storage import Storage
 from tests.promises import row_model as rm
-from tests.promises.row_history import RowHistory, Step, acting_before, statement
+from tests.promises.row_history import RowHistory, acting_before
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from tests.promises.row_model import Value
 
-__all__ = ["DeltaHistory"]
+__all__ = ["DeltaHistory", "DeltaStart"]
 
 _COLUMNS = [("id", "INT"), ("name", "STRING"), ("part", "STRING"), ("g", "GEOMETRY(4326)"), ("raw", "BINARY")]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class DeltaStart:
     """How a table is made."""
 
     mapping: str
@@ -41,7 +41,7 @@ class Start:
 
 
 starts = st.builds(
-    Start,
+    DeltaStart,
     st.sampled_from(["none", "name", "id"]),
     st.booleans(),
     st.booleans(),
@@ -66,15 +66,16 @@ class DeltaHistory(RowHistory):
 
     format: ClassVar[str] = "delta"
 
-    def __init__(self, spark: Any, folder: Path, happened: Counter[str]) -> None:
-        super().__init__(spark, happened)
+    def __init__(self, spark: Any, folder: Path, happened: Counter[str], opening: rm.Opening | None = None) -> None:
+        super().__init__(spark, happened, opening)
         self.location = str(folder / f"t{happened['histories']}")
         self._is_collated = self._is_mapped = False
 
     @initialize(start=starts, draw=st.integers(0, 255))
-    def make(self, start: Start, draw: int) -> None:
-        assume(draw)  # the simplest history does the same thing again and again
-        self.happened["histories"] += 1
+    def make(self, start: DeltaStart, draw: int) -> None:
+        self.open(start, draw)
+
+    def begin(self, start: DeltaStart) -> None:
         self._is_mapped = start.mapping != "none"
         first = self.start(_COLUMNS, start.rows)
         properties = {
@@ -89,7 +90,6 @@ class DeltaHistory(RowHistory):
         self.states[0] = self.state
         self.act(first)
         self.landed(first)
-        self.look()
 
     @rule(change=rm.changes(reference, ours))
     def change(self, change: rm.Operation | rm.Race) -> None:
@@ -125,20 +125,30 @@ class DeltaHistory(RowHistory):
                 return len(self.states) > 5
         return True
 
-    def undo_step(self, undo: rm.Undo) -> Step:
+    def undo_step(self, undo: rm.Undo) -> rm.Step:
         version = list(self.states)[-1 - undo.back]
         before, after = self.states[version - 1], self.states[version]
-        return Step(undo, lambda now: now.undone(before, after), version=version)
+        return rm.Step(undo, lambda now: now.undone(before, after), version=version)
+
+    def manner(self, operation: rm.Operation) -> str:
+        with open(os.path.join(self.location, "_delta_log", f"{self.version():020}.json")) as file:
+            actions = [json.loads(line) for line in file]
+        adds, removes = ([one[kind] for one in actions if kind in one] for kind in ("add", "remove"))
+        if any("deletionVector" in one for one in adds):
+            return "with vectors"
+        if any("deletionVector" in one for one in removes):
+            return "of vectors"
+        return "by copy" if adds and removes else "alone"
 
     def before_commit(self, act: Callable[[], None]) -> AbstractContextManager[None]:
         return acting_before(Storage, "put_if_absent", act)
 
-    def landed(self, step: Step) -> None:
+    def landed(self, step: rm.Step) -> None:
         super().landed(step)
         self._is_collated |= isinstance(step.operation, rm.Collate)
         assert list(self.states) == list(range(self.version() + 1))
 
-    def act(self, step: Step) -> None:
+    def act(self, step: rm.Step) -> None:
         match step.operation:
             case rm.Append():
                 self._insert(step)
@@ -151,9 +161,9 @@ class DeltaHistory(RowHistory):
                 value = str(how == "vectors on").lower()
                 self._sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '{value}')")
             case _:
-                self._sql(statement(step))
+                self._sql(rm.statement(step))
 
-    def _insert(self, step: Step) -> None:
+    def _insert(self, step: rm.Step) -> None:
         assert step.rows is not None
         columns = self.state.columns
         rows = [", ".join(rm.literal(one, row[one.key]) for one in columns) for row in step.rows.values()]

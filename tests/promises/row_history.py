@@ -6,18 +6,19 @@ import contextlib
 import functools
 import importlib
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 from unittest import mock
 
 import pyarrow as pa
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import HealthCheck, Phase, assume, note, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 import geolake_nb as gl
 from geolake_nb.api.writing import plan_write
 from geolake_nb.errors import ConflictError, RefusedError
 from tests.promises.row_model import (
+    UNVERSIONED,
     AddColumn,
     Append,
     Collate,
@@ -33,11 +34,11 @@ from tests.promises.row_model import (
     Repair,
     Rewrite,
     State,
+    Step,
     Undo,
     Update,
     is_ours,
-    listed,
-    literal,
+    told,
 )
 
 if TYPE_CHECKING:
@@ -45,43 +46,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from geolake_nb.api.plan import Plan
-    from tests.promises.row_model import Effect, Operation, Value
+    from tests.promises.row_model import Opening, Operation, Value
 
     Rows = Mapping[int, Mapping[int, Value]]
 
-__all__ = ["RowHistory", "Step", "acting_before", "run_histories", "statement"]
+__all__ = ["RowHistory", "acting_before", "run_histories"]
 
 _TRAVELS = 3
 _ARROW = {"INT": pa.int32(), "STRING": pa.string()}
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An operation on the table as it was when it was decided on."""
-
-    operation: Operation
-    effect: Effect
-    column: Column | None = None
-    rows: Rows | None = None
-    version: int | None = None
-
-
-def statement(step: Step) -> str:
-    """The change of rows or columns in SQL that Delta and Iceberg share; `{t}` is the table."""
-    match step.operation:
-        case Delete(ids):
-            return f"DELETE FROM {{t}} WHERE id IN ({listed(ids)})"
-        case Update(ids, value) | Move(ids, value):
-            assert step.column is not None
-            return f"UPDATE {{t}} SET `{step.column.name}` = {literal(step.column, value)} WHERE id IN ({listed(ids)})"
-        case AddColumn():
-            assert step.column is not None
-            return f"ALTER TABLE {{t}} ADD COLUMN `{step.column.name}` {step.column.type}"
-        case RenameColumn(old, name):
-            return f"ALTER TABLE {{t}} RENAME COLUMN `{old}` TO `{name}`"
-        case DropColumn(name):
-            return f"ALTER TABLE {{t}} DROP COLUMN `{name}`"
-    raise AssertionError(step.operation)
 
 
 class RowHistory(RuleBasedStateMachine):
@@ -92,17 +64,24 @@ class RowHistory(RuleBasedStateMachine):
 
     format: ClassVar[str]
 
-    def __init__(self, spark: Any, happened: Counter[str]) -> None:
+    def __init__(self, spark: Any, happened: Counter[str], opening: Opening | None = None) -> None:
         super().__init__()
         self.spark = spark
         self.happened = happened
+        self.opening = opening
         self.state = State((), {})
         self.states: dict[int, State] = {}
+        self.current: int | None = None
+        """The newest version that is known to have landed."""
         self.location = ""
         self._keys = itertools.count()
         self._is_good = True
 
     # ---- what a format says
+
+    def begin(self, start: Any) -> None:
+        """Make the table, with its first rows."""
+        raise NotImplementedError
 
     def version(self) -> int | None:
         """The newest version, found without this toolkit."""
@@ -133,6 +112,10 @@ class RowHistory(RuleBasedStateMachine):
         """The version that is taken back, and what that does to the rows."""
         raise NotImplementedError
 
+    def manner(self, operation: Operation) -> str:
+        """How the newest version holds what the operation did, by the words of the table alone."""
+        raise NotImplementedError
+
     def before_commit(self, act: Callable[[], None]) -> contextlib.AbstractContextManager[Any]:
         """Have another act when our commit is ready and not yet written."""
         raise NotImplementedError
@@ -157,7 +140,7 @@ class RowHistory(RuleBasedStateMachine):
             case Append(new) | Overwrite(new):
                 rows = self._made(new)
                 over = self.state.rows if isinstance(operation, Overwrite) else None
-                effect = functools.partial(_put, rows=rows, over=over)
+                effect = functools.partial(State.put, rows=rows, over=over)
             case Delete(ids):
                 effect = functools.partial(State.without, ids=ids)
             case Update(ids, value) | Move(ids, value):
@@ -179,7 +162,7 @@ class RowHistory(RuleBasedStateMachine):
             case Undo():
                 return self.undo_step(operation)
             case _:
-                effect = _unchanged
+                effect = State.unchanged
         return Step(operation, effect, column, rows)
 
     def _made(self, new: Sequence[NewRow]) -> dict[int, dict[int, Value]]:
@@ -203,6 +186,18 @@ class RowHistory(RuleBasedStateMachine):
         return number if column.type == "INT" else f"v{number}"
 
     # ---- what is done
+
+    def open(self, start: Any, draw: int) -> None:
+        """Make the table and do what the opening tells; without one the table is as it was drawn."""
+        assume(draw)  # the simplest history does the same thing again and again
+        self.happened["histories"] += 1
+        if self.opening is not None:
+            note(f"the opening in the place of what was drawn: {self.opening}")
+            start = self.opening.start
+        self.begin(start)
+        self.look()
+        for change in () if self.opening is None else self.opening.changes:
+            self.happen(change)
 
     def happen(self, change: Operation | Race) -> None:
         """One or both writers act, and the rows are looked at."""
@@ -256,11 +251,18 @@ class RowHistory(RuleBasedStateMachine):
             if isinstance(theirs, Append) and isinstance(ours, (Append, Repair, Rewrite)):
                 raise
             assert [self.version()] == acted
-            self.happened["conflict"] += 1
+            self._met("conflict", theirs)
         else:
             self.landed(step)
-            self.happened["rebased" if acted else "nothing to commit"] += 1
+            if acted:
+                self._met("rebased", theirs)
+            else:
+                self.happened["nothing to commit"] += 1
         act()
+
+    def _met(self, how: str, theirs: Operation) -> None:
+        self.happened[how] += 1
+        self.happened[f"{how} with {'this toolkit' if is_ours(theirs) else 'another'}"] += 1
 
     @contextlib.contextmanager
     def _before_writing(self, act: Callable[[], None]) -> Iterator[None]:
@@ -314,10 +316,16 @@ class RowHistory(RuleBasedStateMachine):
         after = step.effect(self.state)
         assert after is not None, f"{step.operation} landed on what was changed since"
         self.state = after
-        version = self.version()
-        if version is not None and version not in self.states:
-            self.states[version] = after
-        self.happened[type(step.operation).__name__] += 1
+        before, self.current = self.current, self.version()
+        if self.current is not None and self.current not in self.states:
+            self.states[self.current] = after
+        name = told(step.operation)
+        if self.current != before:
+            self.happened[name] += 1
+            self.happened[f"{name} {self.manner(step.operation)}"] += 1
+        else:
+            # A repair that finds nothing to mend has shown nothing.
+            self.happened[name if isinstance(step.operation, UNVERSIONED) else f"{name} of nothing"] += 1
 
     # ---- what is looked at
 
@@ -357,17 +365,6 @@ class RowHistory(RuleBasedStateMachine):
     def tells_rows(self) -> bool:
         """Whether the metadata of the table says how many rows are left."""
         return True
-
-
-def _put(now: State, rows: Rows, *, over: Rows | None) -> State | None:
-    """More rows, or rows in the place of those that were known: never in that of others."""
-    if over is None:
-        return now.with_rows(rows)
-    return State(now.columns, rows) if now.rows == over else None
-
-
-def _unchanged(now: State) -> State:
-    return now
 
 
 @contextlib.contextmanager

@@ -54,6 +54,15 @@ class State:
     def with_rows(self, rows: Mapping[int, Mapping[int, Value]]) -> State:
         return replace(self, rows={**self.rows, **rows})
 
+    def put(self, rows: Mapping[int, Mapping[int, Value]], *, over: Mapping[int, Any] | None) -> State | None:
+        """More rows, or rows in the place of those that were known: never in that of others."""
+        if over is None:
+            return self.with_rows(rows)
+        return replace(self, rows=rows) if self.rows == over else None
+
+    def unchanged(self) -> State:
+        return self
+
     def chosen(self, ids: Iterable[int]) -> list[int]:
         """The keys of the rows with one of these ids."""
         wanted, key = set(ids), self.columns[0].key
@@ -202,14 +211,41 @@ Operation: TypeAlias = (
     Append | Overwrite | Delete | Update | Move | AddColumn | RenameColumn | DropColumn | Maintain
     | Repair | Rewrite | Collate | Enable | Undo
 )  # fmt: skip
+UNVERSIONED = (AddColumn, RenameColumn, DropColumn, Maintain)
+"""What may be done to a table without making a version."""
 Effect: TypeAlias = "Callable[[State], State | None]"
 """What an operation makes of the rows that it meets; `None` where it must not land."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation on the table as it was when it was decided on."""
+
+    operation: Operation
+    effect: Effect
+    column: Column | None = None
+    rows: Mapping[int, Mapping[int, Value]] | None = None
+    version: int | None = None
 
 
 def is_ours(operation: Operation) -> bool:
     """Whether this toolkit does it."""
     ours = (Overwrite, Repair, Rewrite, Collate, Enable, Undo)
     return operation.ours if isinstance(operation, Append) else isinstance(operation, ours)
+
+
+def told(operation: Operation) -> str:
+    """What it is called where the changes of a history are counted."""
+    return operation.how if isinstance(operation, Maintain) else type(operation).__name__
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a history begins that has to hold certain things; what comes after it is drawn."""
+
+    start: Any
+    """How its table is made, as its format says it."""
+    changes: tuple[Operation | Race, ...]
 
 
 IDS = range(8)  # few, so that rows are deleted and come again
@@ -233,6 +269,24 @@ def literal(column: Column, value: Value) -> str:
     if column.is_bytes:
         return f"X'{value}'"
     return str(value) if column.type == "INT" else f"'{value}'"
+
+
+def statement(step: Step) -> str:
+    """The change of rows or columns in SQL that Delta and Iceberg share; `{t}` is the table."""
+    match step.operation:
+        case Delete(ids):
+            return f"DELETE FROM {{t}} WHERE id IN ({listed(ids)})"
+        case Update(ids, value) | Move(ids, value):
+            assert step.column is not None
+            return f"UPDATE {{t}} SET `{step.column.name}` = {literal(step.column, value)} WHERE id IN ({listed(ids)})"
+        case AddColumn():
+            assert step.column is not None
+            return f"ALTER TABLE {{t}} ADD COLUMN `{step.column.name}` {step.column.type}"
+        case RenameColumn(old, name):
+            return f"ALTER TABLE {{t}} RENAME COLUMN `{old}` TO `{name}`"
+        case DropColumn(name):
+            return f"ALTER TABLE {{t}} DROP COLUMN `{name}`"
+    raise AssertionError(step.operation)
 
 
 names = st.sampled_from(["a", "B", "é", "", None])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow.parquet as pq
 import requests
 import shapely
-from hypothesis import assume
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
@@ -20,7 +19,8 @@ from geolake_nb.spark import iceberg_commit
 from tests.formats.havasu_rows import entries_of, metadata_of
 from tests.formats.havasu_tables import encode
 from tests.promises import row_model as rm
-from tests.promises.row_history import RowHistory, Step, acting_before, statement
+from tests.promises.foreign_boxes import give_boxes
+from tests.promises.row_history import RowHistory, acting_before
 from tests.spark.test_equality_deletes import Deleter
 
 if TYPE_CHECKING:
@@ -31,20 +31,29 @@ if TYPE_CHECKING:
     from tests.iceberg_spark import IcebergSpark
     from tests.promises.row_model import Column, State, Value
 
-__all__ = ["HavasuHistory", "IcebergHistory"]
+__all__ = ["HavasuHistory", "HavasuStart", "IcebergHistory", "IcebergStart"]
 
 _PLAIN = [("id", "INT"), ("name", "STRING"), ("part", "STRING")]
+
+# Iceberg, Appendix F: what a snapshot's summary counts; a vector is a file of positions as well.
+_MANNERS = {
+    "added-dvs": "with vectors",
+    "added-position-delete-files": "with positions",
+    "added-equality-delete-files": "with equality",
+    "deleted-data-files": "by copy",
+}
 
 
 class SnapshotHistory(RowHistory):
     """A table whose metadata lists its snapshots, read by Spark 4.1 with Iceberg 1.12."""
 
-    def __init__(self, spark: Any, theirs: IcebergSpark, happened: Counter[str]) -> None:
-        super().__init__(spark, happened)
+    def __init__(
+        self, spark: Any, theirs: IcebergSpark, happened: Counter[str], opening: rm.Opening | None = None
+    ) -> None:
+        super().__init__(spark, happened, opening)
         self.theirs = theirs
         self.name = f"db.{self.format}_history_{happened['histories']}"
         self.catalog = "ice"
-        self.current: int | None = None
 
     @property
     def table(self) -> str:
@@ -103,7 +112,7 @@ class SnapshotHistory(RowHistory):
                 return len(self.ancestors(self.current)) > back + 1
         return True
 
-    def undo_step(self, undo: rm.Undo) -> Step:
+    def undo_step(self, undo: rm.Undo) -> rm.Step:
         version, parent = self.ancestors(self.current)[undo.back :][:2]
 
         def effect(now: State) -> State | None:
@@ -112,11 +121,21 @@ class SnapshotHistory(RowHistory):
             # The schema of a table is not that of a snapshot: it stays.
             return rm.State(now.columns, self.states[parent].rows) if version == self.current else None
 
-        return Step(undo, effect, version=version)
+        return rm.Step(undo, effect, version=version)
 
-    def landed(self, step: Step) -> None:
+    def manner(self, operation: rm.Operation) -> str:
+        snapshots = {one["snapshot-id"]: one for one in self.metadata()["snapshots"]}
+        newest = snapshots[self.version()]
+        if rm.is_ours(operation):
+            before = snapshots.get(newest.get("parent-snapshot-id"), {"summary": {}})["summary"]
+            return "over deletes" if int(before.get("total-delete-files", 0)) else "alone"
+        for word, told in _MANNERS.items():
+            if int(newest["summary"].get(word, 0)):
+                return told
+        return "alone"
+
+    def landed(self, step: rm.Step) -> None:
         super().landed(step)
-        self.current = self.version()
         assert set(self.ancestors(self.current)) <= self.states.keys()
 
 
@@ -156,16 +175,19 @@ class IcebergHistory(SnapshotHistory):
 
     format: ClassVar[str] = "iceberg"
 
-    def __init__(self, spark: Any, theirs: IcebergSpark, happened: Counter[str]) -> None:
-        super().__init__(spark, theirs, happened)
+    def __init__(
+        self, spark: Any, theirs: IcebergSpark, happened: Counter[str], opening: rm.Opening | None = None
+    ) -> None:
+        super().__init__(spark, theirs, happened, opening)
         self._start = IcebergStart(3, "ice", "", None, ())
         self._parts: set[str | None] = set()
         self._has_equality = False
 
     @initialize(start=iceberg_starts, draw=st.integers(0, 255))
     def make(self, start: IcebergStart, draw: int) -> None:
-        assume(draw)  # the simplest history does the same thing again and again
-        self.happened["histories"] += 1
+        self.open(start, draw)
+
+    def begin(self, start: IcebergStart) -> None:
         self._start, self.catalog, self._parts = start, start.catalog, {start.partition}
         first = self.start([*_PLAIN, ("g", "GEOMETRY(4326)" if start.version == 3 else "BINARY")], start.rows)
         self.location = str(self.folder) if start.catalog == "ice" else self.table
@@ -178,7 +200,6 @@ class IcebergHistory(SnapshotHistory):
         )
         self.act(first)
         self.landed(first)
-        self.look()
 
     @rule(change=rm.changes(iceberg_theirs, iceberg_ours))
     def change(self, change: rm.Operation | rm.Race) -> None:
@@ -200,7 +221,7 @@ class IcebergHistory(SnapshotHistory):
     def tells_rows(self) -> bool:
         return self._start.version == 3 and not self._has_equality
 
-    def act(self, step: Step) -> None:
+    def act(self, step: rm.Step) -> None:
         match step.operation:
             case rm.Append():
                 assert step.rows is not None
@@ -221,7 +242,7 @@ class IcebergHistory(SnapshotHistory):
             case rm.Maintain(mode):
                 self._sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ({_modes(mode)})")
             case _:
-                self._sql(statement(step))
+                self._sql(rm.statement(step))
 
     def _sql(self, text: str) -> None:
         self.theirs.sql(text.format(t=self.table))
@@ -252,22 +273,29 @@ havasu_starts = st.builds(
     st.booleans(),
     rm.new_rows,
 )
+havasu_theirs = st.sampled_from(["strip", "loosen", "tighten"]).map(rm.Maintain)
 havasu_ours = st.one_of(rm.our_appends, st.builds(rm.Overwrite, rm.new_rows), rm.repairs, rm.rewrites, rm.undos)
 
 
 class HavasuHistory(SnapshotHistory):
-    """A table that only this toolkit writes, by two writers; Spark's Iceberg and pyarrow read it."""
+    """A table whose rows only this toolkit writes, by two writers; Spark's Iceberg and pyarrow read it.
+
+    Another tool gives its files other boxes.
+    """
 
     format: ClassVar[str] = "havasu"
 
-    def __init__(self, spark: Any, theirs: IcebergSpark, happened: Counter[str]) -> None:
-        super().__init__(spark, theirs, happened)
+    def __init__(
+        self, spark: Any, theirs: IcebergSpark, happened: Counter[str], opening: rm.Opening | None = None
+    ) -> None:
+        super().__init__(spark, theirs, happened, opening)
         self._encoding = ""
 
     @initialize(start=havasu_starts, draw=st.integers(0, 255))
     def make(self, start: HavasuStart, draw: int) -> None:
-        assume(draw)  # the simplest history does the same thing again and again
-        self.happened["histories"] += 1
+        self.open(start, draw)
+
+    def begin(self, start: HavasuStart) -> None:
         self._encoding = start.encoding
         self.location = str(self.folder)
         self.theirs.sql("CREATE NAMESPACE IF NOT EXISTS ice.db")
@@ -283,14 +311,17 @@ class HavasuHistory(SnapshotHistory):
             spark=self.spark,
         )
         self.landed(first)
-        self.look()
 
-    @rule(change=rm.changes(havasu_ours, havasu_ours))
+    @rule(change=rm.changes(st.one_of(havasu_ours, havasu_theirs), havasu_ours))
     def change(self, change: rm.Operation | rm.Race) -> None:
         self.happen(change)
 
     def before_commit(self, act: Callable[[], None]) -> AbstractContextManager[None]:
         return acting_before(Storage, "put_if_absent", act)
+
+    def act(self, step: rm.Step) -> None:
+        assert isinstance(step.operation, rm.Maintain)
+        give_boxes(self.folder, step.operation.how)
 
     def value(self, column: Column, row: rm.NewRow, number: int) -> Value:
         if column.name != "g" or row.shape is None:
