@@ -20,7 +20,6 @@ from urllib.parse import unquote
 
 import numpy as np
 import pyarrow.parquet as pq
-import shapely
 
 import geolake_nb as gl
 from geolake_nb.planning.scan.explain import explain
@@ -28,13 +27,15 @@ from geolake_nb.spark.collator import collator_of
 from tests.iceberg_spark import IcebergSpark
 from tests.promises import asked_tables
 from tests.promises.asked_tables import Asked
-from tests.promises.random_questions import Question, Scan, draw_questions, filters_of
+from tests.promises.random_questions import Question, Relation, draw_questions, filters_of
 from tests.spark_session import delta_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+    from geolake_nb.core.predicate_ops import SpatialOp
 
 __all__ = ["Tally", "run"]
 
@@ -49,6 +50,8 @@ class Tally:
     files_skipped: Counter[str] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)
     groups_skipped: Counter[str] = field(default_factory=Counter)
+    relations: Counter[SpatialOp] = field(default_factory=Counter)
+    """Rows that each relation to a shape found."""
     problems: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
@@ -62,7 +65,7 @@ class Tally:
 
 def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> None:
     """Put the questions to the table as it is now."""
-    filters = filters_of(seed, 20, 1000)
+    filters = asked.questions(filters_of(seed, 20, 1000))
     scans = [asked.by_spark(filters), asked.by_duckdb(filters)]
     where = f"{asked.form}, {state}"
     if not np.array_equal(scans[0].ids, scans[1].ids):
@@ -76,7 +79,7 @@ def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> No
         tally.problems.append(f"{where}: the live files are others")
         return
     collator = collator_of(asked.spark)
-    for question in draw_questions(seed, questions, _places(scans[0]), filters):
+    for question in draw_questions(seed, questions, scans[0], filters):
         true = [question.judge(scan)[0] for scan in scans]
         if not np.array_equal(*true):
             tally.problems.append(f"{where}: Spark and DuckDB differ on {question}")
@@ -92,6 +95,8 @@ def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> No
         tally.problems += _lost(f"{where}: the row groups", question, wanted - _ids(held, chosen))
         tally.asked[where] += 1
         tally.found[where] += len(wanted)
+        if isinstance(question, Relation):
+            tally.relations[question.op] += len(wanted)
         tally.files[where] += len(found.files)
         tally.files_skipped[where] += len(found.files) - len(kept)
         tally.groups[where] += len(held)
@@ -119,12 +124,6 @@ def _ids(held: dict[tuple[Path, int], np.ndarray], chosen: set[tuple[Path, int]]
 def _local(asked: Asked, path: str) -> Path:
     plain = Path(path.removeprefix("file://").removeprefix("file:"))
     return plain if plain.is_absolute() else asked.folder / (unquote(path) if asked.form == "delta" else path)
-
-
-def _places(scan: Scan) -> list[tuple[float, float]]:
-    shapes = np.concatenate(list(scan.shapes.values()))
-    some = shapes[~shapely.is_missing(shapes) & ~shapely.is_empty(shapes)]
-    return [tuple(one) for one in shapely.get_coordinates(shapely.centroid(some)).tolist()]
 
 
 def run(

@@ -19,11 +19,13 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
+from tests.promises.asked_arcs import Arcs
+from tests.promises.foreign_boxes import give_boxes
 from tests.promises.random_questions import GEO, WORDS, Scan
 from tests.promises.written_bounds import live_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -34,6 +36,8 @@ __all__ = ["Asked", "delta_states", "havasu_states", "iceberg_states", "make_row
 
 TYPES = {"geom": gl.geometry(), "place": gl.geography()}
 PACKING = {"target_file_size": "10KB", "row_group_rows": 40}
+ARCH = shapely.LineString([(-60, 85), (60, 85)])
+"""As a geography it rises above 87.4 degrees, where no vertex of a row is."""
 PLAIN = ("id", "n", "x", "name", "day")
 
 
@@ -56,7 +60,7 @@ def make_rows(seed: int, first: int, count: int) -> pa.Table:
             shape = shapely.LineString([(east, north), (_near(rng, x, 180), _near(rng, y, 90))])
         elif way < 0.5:
             shape = shapely.box(east, north, min(180, east + 0.5), min(90, north + 0.5))
-        place = None if rng.random() < 0.03 else shapely.Point(_wrapped(x + rng.gauss(0, 2)), _near(rng, y, 90))
+        place = ARCH if number == first + count - 1 else None if rng.random() < 0.03 else _place(rng, x, y)
         rows.append(
             {
                 "id": number,
@@ -80,6 +84,18 @@ def _near(rng: random.Random, middle: float, most: float) -> float:
     return max(-most, min(most, middle + rng.gauss(0, 2)))
 
 
+def _place(rng: random.Random, x: float, y: float) -> Any:
+    """A point, a line whose arc may rise high above its ends, or a small polygon."""
+    east, north = _wrapped(x + rng.gauss(0, 2)), _near(rng, y, 85)
+    way = rng.random()
+    if way < 0.1:
+        return shapely.LineString([(east, north), (_wrapped(east + rng.gauss(0, 15)), _near(rng, north, 85))])
+    if way < 0.25:
+        far = _wrapped(east + 3)
+        return shapely.Polygon([(east, north), (far, north), (far, north + 2), (east, north + 2)])
+    return shapely.Point(east, north)
+
+
 def _wrapped(lon: float) -> float:
     return (lon + 180) % 360 - 180
 
@@ -97,6 +113,12 @@ class Asked:
     deleted: set[int] = field(default_factory=set)
     """Ids of rows that are in the live files and were deleted."""
     collated: bool = False
+    changed: bool = False
+    """Whether `name` is called `title` now, and `x` is another column, that has no values yet."""
+
+    def questions(self, filters: Sequence[str]) -> list[str]:
+        """The filters with the columns as they are called now."""
+        return [f"title{sql[4:]}" if self.changed and sql.startswith("name ") else sql for sql in filters]
 
     def files(self) -> list[Path]:
         return live_files(self.folder, self.form)
@@ -108,44 +130,49 @@ class Asked:
             rows = self.iceberg.sql(f"SELECT id, {', '.join([*shapes, *asked])} FROM {self.name}")
             for row in rows:
                 row |= {name: None if row[name] is None else bytes.fromhex(row[name]) for name in GEO}
-            return _scan(pa.Table.from_pylist(rows), filters)
+            return self._scan(pa.Table.from_pylist(rows), filters)
         if self.form == "delta":
             frame = self.spark.read.format("delta").load(str(self.folder))
         else:
             frame = self.spark.read.parquet(*map(str, self.files()))
         kinds = {one.name: one.dataType.simpleString() for one in frame.schema}
         shapes = [name if kinds[name] == "binary" else f"st_asbinary({name}) AS {name}" for name in GEO]
-        return _scan(frame.selectExpr("id", *shapes, *asked).toArrow(), filters)
+        return self._scan(frame.selectExpr("id", *shapes, *asked).toArrow(), filters)
 
     def by_duckdb(self, filters: Sequence[str]) -> Scan:
         engine = duckdb.connect()
         # Its optimizer takes the bounds in a footer for granted, and NaN is not in them.
         engine.execute("SET disabled_optimizers = 'statistics_propagation'")
-        asked = [f"({self._for_duckdb(sql)}) AS q{number}" for number, sql in enumerate(filters)]
         parts = []
         for path in self.files():
             described = "SELECT column_name, column_type FROM (DESCRIBE FROM read_parquet(?))"
             kinds = dict(engine.execute(described, [str(path)]).fetchall())
             shapes = [f"st_aswkb({name}) AS {name}" if kinds[name].startswith("GEO") else name for name in GEO]
+            asked = [f"({self._for_duckdb(sql, kinds)}) AS q{number}" for number, sql in enumerate(filters)]
             query = f"SELECT id, {', '.join([*shapes, *asked])} FROM read_parquet(?)"
             parts.append(engine.sql(query, params=[str(path)]).to_arrow_table())
         whole = pa.concat_tables(parts, promote_options="permissive")
         live = ~np.isin(whole["id"].to_numpy(), list(self.deleted))
-        return _scan(whole.filter(pa.array(live)), filters)
+        return self._scan(whole.filter(pa.array(live)), filters)
 
-    def _for_duckdb(self, sql: str) -> str:
-        """Spark's UTF8_LCASE compares what is left when all is in lower case."""
-        return sql.lower().replace("name", "lower(name)") if self.collated and sql.startswith("name") else sql
+    def _for_duckdb(self, sql: str, held: Container[str]) -> str:
+        """The filter of the columns that a file holds; Spark's UTF8_LCASE compares what is left in lower case."""
+        column, rest = sql.split(" ", 1)
+        if self.changed and column == "x":
+            return f"CAST(NULL AS DOUBLE) {rest}"
+        stored = column if column in held else {"title": "name"}[column]
+        return f"lower({stored}) {rest.lower()}" if self.collated and column == "title" else f"{stored} {rest}"
 
-
-def _scan(table: pa.Table, filters: Sequence[str]) -> Scan:
-    table = table.sort_by("id")
-    shapes = {name: shapely.from_wkb(np.array(table[name].to_pylist(), object)) for name in GEO}
-    answers = {}
-    for number, sql in enumerate(filters):
-        held = table[f"q{number}"].to_pylist()
-        answers[sql] = np.array([one is True for one in held]), np.array([one is False for one in held])
-    return Scan(table["id"].to_numpy(), shapes, answers)
+    def _scan(self, table: pa.Table, filters: Sequence[str]) -> Scan:
+        table = table.sort_by("id")
+        shapes = {name: shapely.from_wkb(np.array(table[name].to_pylist(), object)) for name in GEO}
+        answers = {}
+        for number, sql in enumerate(filters):
+            held = table[f"q{number}"].to_pylist()
+            answers[sql] = np.array([one is True for one in held]), np.array([one is False for one in held])
+        # Havasu has no geographies.
+        arcs = {} if self.form == "havasu" else {"place": Arcs.of(shapes["place"])}
+        return Scan(table["id"].to_numpy(), shapes, answers, arcs)
 
 
 # ---- the operations of each format: each yields its name when it is done
@@ -178,8 +205,15 @@ def _values(rows: pa.Table, *, geom: str, place: str) -> str:
 SPARK_SHAPES = {"geom": "st_geomfromwkb(X'{}', 4326)", "place": "st_geogfromwkb(X'{}')"}
 
 
+def _change_columns(asked: Asked, sql: Callable[[str], Any], table: str) -> None:
+    """A column gets another name, and another one gets the name of one that is gone: its old statistics with it."""
+    for change in ("RENAME COLUMN name TO title", "DROP COLUMN x", "ADD COLUMN x DOUBLE"):
+        sql(f"ALTER TABLE {table} {change}")
+    asked.changed = True
+
+
 def delta_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
-    """Create, append, Spark's own rows and deletes, repair, rewrite, collate, and take it back."""
+    """Create, append, Spark's own rows, deletes and columns, repair, rewrite, collate, and take it back."""
     table = f"delta.`{asked.folder}`"
     _write(asked, make_rows(seed, 0, size), columns=TYPES)
     yield "write"
@@ -194,7 +228,10 @@ def delta_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     yield "Spark's delete"
     _apply(asked, "repair")
     yield "repair"
-    _apply(asked, "collations", changes={"name": "spark.UTF8_LCASE"}, consent="collations")
+    asked.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    _change_columns(asked, asked.spark.sql, table)
+    yield "Spark's other columns"
+    _apply(asked, "collations", changes={"title": "spark.UTF8_LCASE"}, consent="collations")
     asked.collated = True
     yield "collations"
     rewritten = _apply(asked, "rewrite", cluster_by="geom", **PACKING)
@@ -226,6 +263,8 @@ def iceberg_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     yield "Spark's insert and delete"
     _apply(asked, "repair")
     yield "repair"
+    _change_columns(asked, asked.iceberg.sql, asked.name)
+    yield "Spark's other columns"
     rewritten = _apply(asked, "rewrite", cluster_by="place", **PACKING)
     yield "rewrite"
     rewritten.undo(spark=asked.spark)
@@ -239,6 +278,9 @@ def havasu_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     yield "write"
     _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
+    give_boxes(asked.folder, "tighten")
+    _apply(asked, "repair", verify=True)
+    yield "repair"
     rewritten = _apply(asked, "rewrite", cluster_by="geom", **PACKING)
     yield "rewrite"
     rewritten.undo(spark=asked.spark)

@@ -1,16 +1,18 @@
 """Random windows and filters, and which rows satisfy them by shapely and by engines that read every row.
 
-A question is a tree: windows are judged by shapely on the shapes that were read, filters of plain columns by the SQL of
+A question is a tree: windows and relations are judged by shapely on the shapes that were read, and by points on great
+circles where they are geographies, filters of plain columns by the SQL of
 an engine in its list of columns, where no file can be skipped, and AND, OR, NOT by SQL's three values here.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import shapely
+from shapely.affinity import translate
 
 from geolake_nb.core.box import Box
 from geolake_nb.core.predicate import And, Not, Or, Predicate, Spatial
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
+
+    from tests.promises.asked_arcs import Arcs
 
 __all__ = ["WORDS", "Filter", "Question", "Scan", "draw_questions", "filters_of"]
 
@@ -36,6 +40,8 @@ class Scan:
     shapes: Mapping[str, np.ndarray]
     answers: Mapping[str, tuple[np.ndarray, np.ndarray]]
     """Of each filter: where it is true, and where it is false; it is neither where it is null."""
+    arcs: Mapping[str, Arcs] = field(default_factory=dict)
+    """Of the columns of geographies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +64,42 @@ class Window:
             west, east = (box.xmin, 180.0), (-180.0, box.xmax)
             area = shapely.union_all([shapely.box(one, box.ymin, other, box.ymax) for one, other in (west, east)])
         shapely.prepare(area)
+        if self.column in scan.arcs:
+            return scan.arcs[self.column].meet(area)
         test = shapely.covered_by if self.within else shapely.intersects
         true = test(shapes, area) & ~shapely.is_missing(shapes)
+        return true, ~true & ~shapely.is_missing(shapes)
+
+
+TESTS = {
+    SpatialOp.CONTAINS: shapely.contains,
+    SpatialOp.COVERED_BY: shapely.covered_by,
+    SpatialOp.COVERS: shapely.covers,
+    SpatialOp.CROSSES: shapely.crosses,
+    SpatialOp.EQUALS: shapely.equals,
+    SpatialOp.INTERSECTS: shapely.intersects,
+    SpatialOp.OVERLAPS: shapely.overlaps,
+    SpatialOp.TOUCHES: shapely.touches,
+    SpatialOp.WITHIN: shapely.within,
+}
+"""What decides each relation of a row to a query."""
+_OF_AREAS = {SpatialOp.CONTAINS, SpatialOp.COVERS, SpatialOp.OVERLAPS, SpatialOp.TOUCHES}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Rows whose geometry lies so to a shape."""
+
+    op: SpatialOp
+    shape: Any
+    column: str = "geom"
+
+    def predicate(self) -> Predicate:
+        return Spatial.of(self.op, self.column, self.shape)
+
+    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+        shapes = shapely.force_2d(scan.shapes[self.column])
+        true = TESTS[self.op](shapes, self.shape) & ~shapely.is_missing(shapes)
         return true, ~true & ~shapely.is_missing(shapes)
 
 
@@ -97,34 +137,67 @@ class Compound:
         return (false, true) if self.word == "NOT" else (true, false)
 
 
-Question = Window | Filter | Compound
+Question = Window | Relation | Filter | Compound
 
 
-def draw_questions(
-    seed: int, count: int, shapes: Sequence[tuple[float, float]], filters: Sequence[str]
-) -> list[Question]:
-    """So many questions; `shapes` are places around which windows are drawn."""
+def draw_questions(seed: int, count: int, scan: Scan, filters: Sequence[str]) -> list[Question]:
+    """So many questions around the rows of a scan, and some that are always asked."""
     rng = random.Random(seed)
     world = Box(-180, -90, 180, 90)
     fixed: list[Question] = [Window(name, world) for name in GEO]
     fixed += [Window("place", Box(179, -90, -179, 90)), Window("geom", Box(179.5, -60, -179.5, 60))]
     fixed += [Window("geom", Box(1e-9, 89.9, 2e-9, 89.9)), Window("place", Box(-180, -90, -180, 90))]
+    fixed += [Window("place", Box(-1, 87.4, 1, 87.6))]  # between the ends of a line that has no vertex there
     fixed += [Filter(sql) for sql in filters]
-    drawn = [_draw(rng, shapes, filters, depth=rng.choice((0, 0, 1, 1, 2))) for _ in range(count)]
+    fixed += [_relation(rng, op, scan, moved=moved) for op in SpatialOp for moved in (False, True)]
+    drawn = [_draw(rng, scan, filters, depth=rng.choice((0, 0, 1, 1, 2))) for _ in range(count)]
     return [*fixed, *drawn]
 
 
-def _draw(rng: random.Random, shapes: Sequence[tuple[float, float]], filters: Sequence[str], *, depth: int) -> Question:
+def _draw(rng: random.Random, scan: Scan, filters: Sequence[str], *, depth: int) -> Question:
     if depth == 0:
-        return Filter(rng.choice(filters)) if rng.random() < 0.3 else _window(rng, shapes)
+        way = rng.random()
+        if way < 0.25:
+            return _relation(rng, rng.choice(list(SpatialOp)), scan, moved=rng.random() < 0.5)
+        return Filter(rng.choice(filters)) if way < 0.5 else _window(rng, scan)
     word = rng.choice(("AND", "AND", "OR", "NOT"))
-    parts = [_draw(rng, shapes, filters, depth=depth - 1) for _ in range(1 if word == "NOT" else 2)]
+    parts = [_draw(rng, scan, filters, depth=depth - 1) for _ in range(1 if word == "NOT" else 2)]
     return Compound(word, tuple(parts))
 
 
-def _window(rng: random.Random, shapes: Sequence[tuple[float, float]]) -> Window:
+def _relation(rng: random.Random, op: SpatialOp, scan: Scan, *, moved: bool) -> Relation:
+    """A shape to which some row lies so, or such a shape in another place, where few rows do or none."""
+    kind = "LineString" if op is SpatialOp.CROSSES else "Polygon" if op in _OF_AREAS else None
+    held = [one for one in scan.shapes["geom"] if one is not None and not one.is_empty]
+    row = rng.choice([one for one in held if kind is None or (one.geom_type == kind and one.length)])
+    shape = _shape_for(rng, op, row)
+    return Relation(op, translate(shape, rng.uniform(-30, 30), rng.uniform(-30, 30)) if moved else shape)
+
+
+def _shape_for(rng: random.Random, op: SpatialOp, row: Any) -> Any:
+    low_x, low_y, high_x, high_y = row.bounds
+    middle, size = row.centroid, 10 ** rng.uniform(-2, 1)
+    match op:
+        case SpatialOp.EQUALS:
+            return shapely.reverse(row)
+        case SpatialOp.CONTAINS | SpatialOp.COVERS:
+            return rng.choice((middle, shapely.Polygon([(low_x, low_y), (high_x, low_y), (middle.x, middle.y)])))
+        case SpatialOp.TOUCHES:  # they share an edge
+            return shapely.Polygon([(low_x, low_y), (low_x, high_y), (low_x - size, high_y + size)])
+        case SpatialOp.OVERLAPS:  # one corner lies within the row
+            return shapely.Polygon([(middle.x, middle.y), (high_x + size, middle.y), (high_x + size, high_y + size)])
+        case SpatialOp.CROSSES:  # around one end of the line alone
+            return shapely.Point(row.coords[0]).buffer(row.length / 3, quad_segs=2)
+    # Around the row, and less than the box around it.
+    return middle.buffer(size + max(high_x - low_x, high_y - low_y), quad_segs=2)
+
+
+def _window(rng: random.Random, scan: Scan) -> Window:
     column = rng.choice(GEO)
-    x, y = rng.choice(shapes)
+    row = rng.choice([one for name in GEO for one in scan.shapes[name] if one is not None and not one.is_empty])
+    x, y = row.centroid.coords[0]
+    if column in scan.arcs and rng.random() < 0.5:  # on an edge, which is not where a plane has it
+        x, y = map(float, rng.choice(scan.arcs[column].points))
     width, height = 10 ** rng.uniform(-3, 1.5), 10 ** rng.uniform(-3, 1.5)
     way = rng.random()
     if way < 0.15:  # a row itself, as a point
