@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Arcs"]
 
-_SAMPLES = 65
+_SAMPLES = 33
 _NEAR = 0.5
 """Degrees by which a way through the samples stays near the arc: a shape that near to a window is left open."""
 

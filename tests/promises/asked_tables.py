@@ -114,7 +114,7 @@ class Asked:
     """Ids of rows that are in the live files and were deleted."""
     collated: bool = False
     changed: bool = False
-    """Whether `name` is called `title` now, and `x` is another column, that has no values yet."""
+    """Whether `name` is called `title` now, and `day` is another column, that has no values yet."""
 
     def questions(self, filters: Sequence[str]) -> list[str]:
         """The filters with the columns as they are called now."""
@@ -158,8 +158,8 @@ class Asked:
     def _for_duckdb(self, sql: str, held: Container[str]) -> str:
         """The filter of the columns that a file holds; Spark's UTF8_LCASE compares what is left in lower case."""
         column, rest = sql.split(" ", 1)
-        if self.changed and column == "x":
-            return f"CAST(NULL AS DOUBLE) {rest}"
+        if self.changed and column == "day":
+            return f"CAST(NULL AS DATE) {rest}"
         stored = column if column in held else {"title": "name"}[column]
         return f"lower({stored}) {rest.lower()}" if self.collated and column == "title" else f"{stored} {rest}"
 
@@ -207,7 +207,7 @@ SPARK_SHAPES = {"geom": "st_geomfromwkb(X'{}', 4326)", "place": "st_geogfromwkb(
 
 def _change_columns(asked: Asked, sql: Callable[[str], Any], table: str) -> None:
     """A column gets another name, and another one gets the name of one that is gone: its old statistics with it."""
-    for change in ("RENAME COLUMN name TO title", "DROP COLUMN x", "ADD COLUMN x DOUBLE"):
+    for change in ("RENAME COLUMN name TO title", "DROP COLUMN day", "ADD COLUMN day DATE"):
         sql(f"ALTER TABLE {table} {change}")
     asked.changed = True
 

@@ -218,6 +218,7 @@ def filters_of(seed: int, count: int, ids: int) -> list[str]:
         "n IS NULL",
         "name IS NOT NULL",
         "x IS NOT NULL",
+        "day IS NULL",
         "name = ''",
         "n <> 3",
         "id < 0",
