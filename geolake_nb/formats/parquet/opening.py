@@ -37,8 +37,10 @@ def value_batches(
     wanted = range(file.metadata.num_row_groups) if groups is None else groups
     source, _ = _sources[file]
     leaves = column_leaves(file, columns)
-    # What lies in a store comes group by group, so that no byte of it is sent twice.
-    for some in [list(wanted)] if source.is_local else [[group] for group in wanted]:
+    # What lies in a store comes group by group, so that no byte of it is sent twice; and so do lists and maps, whose
+    # rows may take any share of their group.
+    together = source.is_local and not any(file.metadata.schema.column(leaf).max_repetition_level for leaf in leaves)
+    for some in [list(wanted)] if together else [[group] for group in wanted]:
         size = _rows_at_a_time(file, leaves, some, rows=rows)
         yield from file.iter_batches(size, row_groups=some, columns=list(columns), use_threads=False)
 
