@@ -42,8 +42,9 @@ __all__ = [
 ]
 
 SAMPLE_ROWS = 100_000
-_SAMPLE_BYTES = 1 << 27
 """About how many rows are looked at before a job."""
+_SAMPLE_BYTES = 1 << 27
+"""What they may take in memory; long values are fewer."""
 _PARTS = 200
 _SEED = 20_240_607
 _PIECE = 16_384
