@@ -23,6 +23,9 @@ ENDS = {
     "delta: a checkpoint of a trillion rows": "open: CorruptTableError: .*the checkpoint is cut off or is no Parquet",
     "delta: a checkpoint of billions of parts": _READ,
     "delta: a hint of billions of parts": _READ,
+    "delta: a long text in every row of a checkpoint": (
+        r"open: UnsupportedTableError: .*1.checkpoint.parquet: .* bytes of add.* unpack to 1,2\d\d,\d{3},\d{3}, more"
+    ),
     "delta: a pipe as a hint": "open: StorageError: .*_last_checkpoint: this is a pipe",
     "delta: a pipe as a data file": "check: StorageError: .*part-0.parquet: this is a pipe",
     "parquet: two billion columns": _FOOTER + "claims more values than it has bytes",

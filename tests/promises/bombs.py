@@ -66,6 +66,18 @@ def checkpoint_of(folder: Path, change: Callable[[list[Any]], None]) -> None:
         commit.unlink()
 
 
+def long_texts(folder: Path) -> None:
+    """A checkpoint in which each of 1,200 files has the same megabyte of statistics."""
+    made = delta(folder)
+    stats = '{"numRecords":1,"own":"' + "x" * (1 << 20) + '"}'
+    start = protocol("geospatial"), metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    made.checkpoint(1, *start, *(add(f"{number}.parquet", stats) for number in range(98)))
+    path = made.log / f"{1:020}.checkpoint.parquet"
+    rows = pa.concat_tables([pq.read_table(path)] * 12)
+    pq.write_table(rows, path, row_group_size=100, compression="zstd", dictionary_pagesize_limit=1 << 30)
+    assert path.stat().st_size < 200_000
+
+
 # ---- Parquet
 
 
@@ -270,6 +282,7 @@ BOMBS: dict[str, Callable[[Path], Any]] = {
     "delta: a hint of billions of parts": lambda folder: delta(folder, json.dumps(add("a.parquet"))).hint(
         '{"version":1,"size":1000000000000,"parts":1000000000}'
     ),
+    "delta: a long text in every row of a checkpoint": long_texts,
     "delta: a pipe as a hint": lambda folder: piped(folder, "_delta_log/_last_checkpoint"),
     "delta: a pipe as a data file": lambda folder: piped(folder, "part-0.parquet"),
     "parquet: two billion columns": lambda folder: raw_footer(

@@ -14,12 +14,14 @@ from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
 from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
 from geolake_nb.formats.delta.file_actions import ADD_FIELDS, PARTITION, empty_files, keep_rows
 from geolake_nb.formats.delta.log_segment import LOG
+from geolake_nb.formats.parquet.page_sizes import require_proportion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
+    from geolake_nb.formats.delta.commit_reading import CommitFile
     from geolake_nb.formats.delta.log_segment import Checkpoint
     from geolake_nb.formats.storage import Storage
 
@@ -36,14 +38,14 @@ class CheckpointFiles:
     """A checkpoint whose small actions are read and whose files are not yet."""
 
     actions: tuple[dict[str, Any], ...]
-    tops: tuple[Any, ...]
-    """The files of the checkpoint itself: opened Parquet files with their paths, or a scanned JSON file."""
+    tops: tuple[_Opened | CommitFile, ...]
+    """The files of the checkpoint itself."""
     sidecars: tuple[str, ...]
 
 
 def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles:
     """Read the protocol, the metadata and the other small actions of a checkpoint."""
-    tops: list[Any] = []
+    tops: list[_Opened | CommitFile] = []
     actions: list[dict[str, Any]] = []
     parts = [path for path in checkpoint.paths if not path.endswith(".json")]
     for path in checkpoint.paths:
@@ -51,9 +53,9 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
             commit = scan_commit(f"{storage.location}/{path}", _read(storage, path, "the checkpoint"))
             actions += commit.actions
             tops.append(commit)
-    for file, where in _open_parquets(storage, parts, "the checkpoint"):
-        actions += _small_actions(file, where)
-        tops.append((file, where))
+    for file in _open_parquets(storage, parts, "the checkpoint"):
+        actions += _small_actions(file)
+        tops.append(file)
     sidecars = tuple(_sidecar_path(action["sidecar"], storage) for action in actions if "sidecar" in action)
     return CheckpointFiles(tuple(actions), tuple(tops), sidecars)
 
@@ -62,14 +64,13 @@ def read_checkpoint_files(storage: Storage, checkpoint: CheckpointFiles, partiti
     """Every file of the checkpoint; where a file has no `stats`, the column `stats_parsed` has what there is."""
     tables: list[pa.Table] = []
     for top in checkpoint.tops:
-        if isinstance(top, tuple):
-            file, where = top
-            tables.append(_read_adds(file, where, partitions))
+        if isinstance(top, _Opened):
+            tables.append(_read_adds(top, partitions))
         else:
             actions = file_actions([top], partitions)
             tables.append(actions.filter(actions["added"]).drop_columns(["added"]))
-    for file, where in _open_parquets(storage, checkpoint.sidecars, "the sidecar file of the checkpoint"):
-        tables.append(_read_adds(file, where, partitions))
+    sidecars = _open_parquets(storage, checkpoint.sidecars, "the sidecar file of the checkpoint")
+    tables += [_read_adds(file, partitions) for file in sidecars]
     tables = [table for table in tables if table.num_rows]
     if not tables:
         return empty_files(partitions)
@@ -89,22 +90,22 @@ def whole_adds(
     `kept` tells which rows are wanted from a table of their paths and deletion vectors.
     """
     sidecars = _open_parquets(storage, checkpoint.sidecars, "the sidecar file of the checkpoint")
-    tops = (top for top in checkpoint.tops if isinstance(top, tuple))
-    for file, path in chain(tops, sidecars):
-        if "add" not in file.schema_arrow.names:
+    tops = (top for top in checkpoint.tops if isinstance(top, _Opened))
+    for file in chain(tops, sidecars):
+        if "add" not in file.schema.names:
             continue
-        there = [child.name for child in file.schema_arrow.field("add").type]
-        for group in range(file.num_row_groups):
-            keys = _group_keys(file, group, there, path)
+        there = [child.name for child in file.schema.field("add").type]
+        for group in range(file.file.num_row_groups):
+            keys = _group_keys(file, group, there)
             rows = pc.and_(pc.is_valid(keys["path"]), kept(keys))
             if not pc.any(rows).as_py():
                 continue
             names = [name for name in there if name not in (_PARSED, _PARSED_PARTITIONS)]
-            lacks_stats = "stats" not in there or _stats_are_missing(file, group, rows, path)
+            lacks_stats = "stats" not in there or _stats_are_missing(file, group, rows)
             if lacks_stats and _PARSED in there:
                 names.append(_PARSED)
-            adds = _read_group(file, group, names, path)
-            yield adds.filter(rows), path
+            adds = file.adds_of(group, names)
+            yield adds.filter(rows), file.where
 
 
 def add_keys(adds: pa.ChunkedArray, where: str) -> pa.Table:
@@ -122,25 +123,52 @@ def add_keys(adds: pa.ChunkedArray, where: str) -> pa.Table:
     )
 
 
-def _group_keys(file: pq.ParquetFile, group: int, there: Sequence[str], where: str) -> pa.Table:
+def _group_keys(file: _Opened, group: int, there: Sequence[str]) -> pa.Table:
     vectors = "deletionVector" in there
-    return add_keys(_read_group(file, group, ["path", *(["deletionVector"] if vectors else [])], where), where)
+    return add_keys(file.adds_of(group, ["path", *(["deletionVector"] if vectors else [])]), file.where)
 
 
-def _stats_are_missing(file: pq.ParquetFile, group: int, rows: pa.ChunkedArray, where: str) -> bool:
-    stats = pc.struct_field(_read_group(file, group, ["stats"], where), "stats")
+def _stats_are_missing(file: _Opened, group: int, rows: pa.ChunkedArray) -> bool:
+    stats = pc.struct_field(file.adds_of(group, ["stats"]), "stats")
     return bool(pc.any(pc.and_(rows, pc.is_null(stats))).as_py())
 
 
-def _read_group(file: pq.ParquetFile, group: int, names: Sequence[str], where: str) -> pa.ChunkedArray:
-    try:
-        return file.read_row_group(group, columns=[f"add.{name}" for name in names])["add"]
-    except (pa.ArrowException, OSError) as problem:
-        raise _broken("the checkpoint", problem, where) from None
+@dataclass(frozen=True, slots=True, eq=False)
+class _Opened:
+    """A Parquet file of a checkpoint, with its full path."""
+
+    file: pq.ParquetFile
+    source: pa.NativeFile
+    where: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.file.schema_arrow
+
+    def read(self, columns: list[str]) -> pa.Table:
+        """All rows of some columns."""
+        return self._read(columns, lambda: self.file.read(columns=columns))
+
+    def adds_of(self, group: int, names: Sequence[str]) -> pa.ChunkedArray:
+        """Some fields of the `add` structs of a row group."""
+        columns = [f"add.{name}" for name in names]
+        return self._read(columns, lambda: self.file.read_row_group(group, columns=columns))["add"]
+
+    def _read(self, columns: list[str], read: Callable[[], pa.Table]) -> pa.Table:
+        try:
+            require_proportion(
+                lambda start, length: self.source.read_at(length, start),
+                self.file.metadata,
+                columns,
+                where=self.where,
+            )
+            return read()
+        except (pa.ArrowException, OSError) as problem:
+            raise _broken("the checkpoint", problem, self.where) from None
 
 
-def _open_parquets(storage: Storage, paths: Sequence[str], what: str) -> Iterator[tuple[pq.ParquetFile, str]]:
-    """The Parquet files with their full paths, in order; a store sends several at a time."""
+def _open_parquets(storage: Storage, paths: Sequence[str], what: str) -> Iterator[_Opened]:
+    """The Parquet files in order; a store sends several at a time."""
     import pyarrow.parquet as pq
 
     sources = storage.open_many(paths)
@@ -154,7 +182,7 @@ def _open_parquets(storage: Storage, paths: Sequence[str], what: str) -> Iterato
             file = pq.ParquetFile(source)
         except (pa.ArrowException, OSError) as problem:
             raise _broken(what, problem, where) from None
-        yield file, where
+        yield _Opened(file, source, where)
 
 
 def _read(storage: Storage, path: str, what: str) -> bytes:
@@ -173,18 +201,18 @@ def _broken(what: str, problem: Exception, where: str) -> CorruptTableError:
     )
 
 
-def _small_actions(file: pq.ParquetFile, where: str) -> list[dict[str, Any]]:
-    there = [name for name in _OTHERS if name in file.schema_arrow.names]
+def _small_actions(file: _Opened) -> list[dict[str, Any]]:
+    there = [name for name in _OTHERS if name in file.schema.names]
     if not there:
         return []
-    table = _read_columns(file, there, where)
+    table = file.read(there)
     actions: list[dict[str, Any]] = []
     for name in there:
         column = table[name]
         try:
             values = column.filter(pc.is_valid(column)).to_pylist()
         except UnicodeDecodeError:
-            raise CorruptTableError(f"the column {name!r} holds bytes that are no UTF-8", where=where) from None
+            raise CorruptTableError(f"the column {name!r} holds bytes that are no UTF-8", where=file.where) from None
         for value in values:
             # Some writers declare the children of an action as required, and put an empty one for none.
             held = value.items() if isinstance(value, dict) else ()
@@ -201,15 +229,8 @@ def _plain(key: str, value: Any) -> Any:
     return dict(value) if key in _MAPS and isinstance(value, list) else value
 
 
-def _read_columns(file: pq.ParquetFile, columns: list[str], where: str) -> pa.Table:
-    try:
-        return file.read(columns=columns)
-    except (pa.ArrowException, OSError) as problem:
-        raise _broken("the checkpoint", problem, where) from None
-
-
-def _read_adds(file: pq.ParquetFile, where: str, partitions: Sequence[str]) -> pa.Table:
-    schema = file.schema_arrow
+def _read_adds(file: _Opened, partitions: Sequence[str]) -> pa.Table:
+    schema, where = file.schema, file.where
     if "add" not in schema.names:
         return empty_files(partitions)
     kind = schema.field("add").type
@@ -218,7 +239,7 @@ def _read_adds(file: pq.ParquetFile, where: str, partitions: Sequence[str]) -> p
     there = {child.name for child in kind}
     wanted = [name for name in ADD_FIELDS if name in there]
     values = next((name for name in ("partitionValues", _PARSED_PARTITIONS) if partitions and name in there), None)
-    table = _read_columns(file, [f"add.{name}" for name in [*wanted, *([values] if values else [])]], where)
+    table = file.read([f"add.{name}" for name in [*wanted, *([values] if values else [])]])
     adds = table["add"]
     columns = {name: _as_type(pc.struct_field(adds, name), ADD_FIELDS[name], name, where) for name in wanted}
     for name, type_ in ADD_FIELDS.items():
@@ -235,7 +256,7 @@ def _read_adds(file: pq.ParquetFile, where: str, partitions: Sequence[str]) -> p
     kept = pc.is_valid(files["path"])
     lacks_stats = _PARSED in there and files["stats"].null_count > files["path"].null_count
     if lacks_stats:
-        parsed = _read_columns(file, [f"add.{_PARSED}"], where)["add"]
+        parsed = file.read([f"add.{_PARSED}"])["add"]
         files = files.append_column(_PARSED, pc.struct_field(parsed, _PARSED))
     return keep_rows(files, kept)
 

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
     Read = Callable[[int, int], bytes]
 
-__all__ = ["MOST_BYTES", "Page", "chunk_pages", "chunk_range", "most_bytes", "rows_at_a_time"]
+__all__ = ["MOST_BYTES", "Page", "chunk_pages", "chunk_range", "most_bytes", "require_proportion", "rows_at_a_time"]
 
 MOST_BYTES = 1 << 26
 """What the values of one batch may take, if it has more than one."""
 _MOST_PAGE = 1 << 28
 """What one page, and so one value, may take."""
+
+_MOST_AT_ONCE, _STEEPEST = 1 << 30, 100
+"""What is read as a whole may unpack to so many bytes, or to so many times those that it has."""
 
 _FIRST_HEADER, _LONGEST_HEADER = 256, 1 << 24
 # Parquet, PageType and Encoding.
@@ -102,6 +105,23 @@ def chunk_pages(
         longest = dictionary.longest(read, chunk.compression)
         found = [Page(one.values, one.bytes, min(one.each, longest)) for one in found]
     return found
+
+
+def require_proportion(read: Read, metadata: pq.FileMetaData, columns: Sequence[str], *, where: str) -> None:
+    """Refuse columns that are to be read as a whole, and whose few bytes stand for more than memory holds."""
+    unpacked = packed = 0
+    for leaf in range(metadata.num_columns):
+        path = metadata.schema.column(leaf).path
+        if not any(path == name or path.startswith(f"{name}.") for name in columns):
+            continue
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(leaf)
+            pages = chunk_pages(read, chunk, width=metadata.schema.column(leaf).length, where=where)
+            unpacked += most_bytes(pages)
+            packed += chunk.total_compressed_size
+    if unpacked > max(_MOST_AT_ONCE, _STEEPEST * packed):
+        what = f"{packed:,} bytes of {', '.join(columns)} unpack to {unpacked:,}, more than are read"
+        raise UnsupportedTableError(what, where=where)
 
 
 def most_bytes(pages: Sequence[Page]) -> int:
