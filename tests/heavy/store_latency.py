@@ -22,7 +22,7 @@ from geolake_nb.formats.storage import Storage
 from tests.heavy.bench_open_delta import make_checkpoint, make_json
 from tests.heavy.folder_store import folder_store
 from tests.http_proxy import longest_chain, most_in_flight
-from tests.promises.stored_tables import in_parts, many_files, many_manifests, with_sidecars
+from tests.promises.stored_tables import in_parts, many_files, many_manifests, with_long_log, with_sidecars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,7 @@ MAKERS: dict[str, Callable[[Path, int], object]] = {
     "one checkpoint": lambda folder, files: make_checkpoint(folder, "geo", files),
     "40 parts": lambda folder, files: in_parts(folder, files, 40),
     "40 sidecar files": lambda folder, files: with_sidecars(folder, files, 40),
+    "5,000 commits before": lambda folder, files: with_long_log(folder, files, 5_000),
     "JSON commits": lambda folder, files: make_json(folder, "geo", files),
     "Iceberg, 40 manifests": lambda folder, files: many_manifests(folder, files, 40),
 }
@@ -73,7 +74,9 @@ def is_opened_late(name: str, held: Path, options: argparse.Namespace) -> bool:
     found: list[Figures] = []
     with folder_store(held, delay=options.delay) as store:
         answer = min(store.seconds(["lake/none"]) for _ in range(10))
-        keys = [str(one.relative_to(held)) for one in folder.rglob("*") if one.is_file() and one.stat().st_size]
+        store.seen()
+        gl.open("s3://lake/t", storage_options=store.options)
+        keys = [one.path[1:] for one in store.seen() if "list-type" not in one.path and one.status == 200]
         for _ in range(options.rounds):  # in turns: the machine is as busy for one as for the other
             starts.append(timed(lambda: Storage.at("s3://lake/t", options=store.options)))
             bytes_.append(store.seconds(keys) - answer * len(keys))
