@@ -159,17 +159,23 @@ class Storage:
         backend, key = self._route(path)
         return backend.pieces(key, length)
 
-    def open(self, path: str) -> pa.NativeFile:
-        """The file as Arrow's readers want it: on the local disk only what they ask for is read."""
+    def open(self, path: str, size: int | None = None) -> pa.NativeFile:
+        """The file as Arrow's readers want it: on the local disk only what they ask for is read.
+
+        `size` is what a listing has told: a store then sends a large file faster.
+        """
         backend, key = self._route(path)
         if isinstance(backend, LocalFolder):
             backend.size(key)  # for its errors
             return pa.OSFile(backend.check(key))
-        return pa.BufferReader(backend.view(key) if isinstance(backend, ObjectPrefix) else backend.read(key))
+        return pa.BufferReader(backend.view(key, size) if isinstance(backend, ObjectPrefix) else backend.read(key))
 
-    def open_many(self, paths: Sequence[str], *, workers: int = 16) -> Iterator[pa.NativeFile]:
+    def open_many(
+        self, paths: Sequence[str], sizes: Sequence[int | None] | None = None, *, workers: int = 16
+    ) -> Iterator[pa.NativeFile]:
         """The files as `open` gives them, in order; from a store, which has them sent whole, in parallel."""
-        return self._in_parallel(self.open, paths, workers)
+        told = sizes if sizes is not None else [None] * len(paths)
+        return self._in_parallel(lambda one: self.open(*one), [*zip(paths, told, strict=True)], workers)
 
     def read_many(self, paths: Sequence[str], *, workers: int = 64, missing_ok: bool = False) -> Iterator[bytes | None]:
         """The bytes of many files, in order and in parallel; with `missing_ok`, `None` for one that is not there."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import http.server
 import os
 import pickle
+import random
 import shutil
 import signal
 import socket
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +23,7 @@ import pytest
 from geolake_nb.errors import CorruptTableError, MissingFileError, StorageError
 from geolake_nb.formats.storage import Storage
 from tests.formats.s3_endpoint import KEY, SECRET
+from tests.http_proxy import proxy_to
 
 FILES = {
     "a.txt": b"hello",
@@ -291,6 +294,39 @@ def test_a_missing_bucket_is_named(s3):
             ask()
     with pytest.raises(MissingFileError, match="no such file"):
         storage.read("a")
+
+
+@pytest.mark.parametrize("told", [0, -1, 1, 5_000_000, None])
+def test_a_large_file_comes_in_parts_whatever_size_was_told(s3, told):
+    data = random.Random(7).randbytes(11_000_000)
+    s3.put("lake", "parts/a", data)
+    with proxy_to(s3.url) as proxy:
+        storage = Storage.at("s3://lake/parts", options=s3.options | {"aws_endpoint": proxy.url})
+        assert storage.open("a", None if told is None else len(data) + told).read() == data
+        whole = [one for one in proxy.seen if one.status == 200]
+        parts = [one for one in proxy.seen if one.status == 206]
+    if told == 0:
+        assert (len(whole), len(parts)) == (0, 3)
+    else:
+        assert len(whole) == 1
+
+
+def test_parts_of_a_file_that_is_replaced_meanwhile_are_not_mixed(s3, monkeypatch):
+    old, new = b"o" * 9_000_000, b"n" * 9_000_000
+    s3.put("lake", "replaced/a", old)
+    storage = Storage.at("s3://lake/replaced", options=s3.options)
+    get, asked, one_by_one = obstore.get, [], threading.Lock()
+
+    def replacing(*words, **more):
+        with one_by_one:
+            asked.append(more)
+            if len(asked) == 2:
+                s3.put("lake", "replaced/a", new)
+            return get(*words, **more)
+
+    monkeypatch.setattr(obstore, "get", replacing)
+    assert storage.open("a", 9_000_000).read() == new
+    assert len(asked) == 4  # three parts, and then the whole
 
 
 def test_another_place_in_a_bucket_needs_to_be_allowed(s3):

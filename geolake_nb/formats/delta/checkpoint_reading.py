@@ -47,13 +47,14 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
     """Read the protocol, the metadata and the other small actions of a checkpoint."""
     tops: list[_Opened | CommitFile] = []
     actions: list[dict[str, Any]] = []
+    sizes = dict(zip(checkpoint.paths, checkpoint.sizes, strict=False))
     parts = [path for path in checkpoint.paths if not path.endswith(".json")]
     for path in checkpoint.paths:
         if path.endswith(".json"):
             commit = scan_commit(f"{storage.location}/{path}", _read(storage, path, "the checkpoint"))
             actions += commit.actions
             tops.append(commit)
-    for file in _open_parquets(storage, parts, "the checkpoint"):
+    for file in _open_parquets(storage, parts, "the checkpoint", [sizes.get(path) for path in parts]):
         actions += _small_actions(file)
         tops.append(file)
     sidecars = tuple(_sidecar_path(action["sidecar"], storage) for action in actions if "sidecar" in action)
@@ -167,11 +168,13 @@ class _Opened:
             raise _broken("the checkpoint", problem, self.where) from None
 
 
-def _open_parquets(storage: Storage, paths: Sequence[str], what: str) -> Iterator[_Opened]:
+def _open_parquets(
+    storage: Storage, paths: Sequence[str], what: str, sizes: Sequence[int | None] | None = None
+) -> Iterator[_Opened]:
     """The Parquet files in order; a store sends several at a time."""
     import pyarrow.parquet as pq
 
-    sources = storage.open_many(paths)
+    sources = storage.open_many(paths, sizes)
     for path in paths:
         where = f"{storage.location}/{path}"
         try:

@@ -65,6 +65,8 @@ class Checkpoint:
     version: int
     paths: tuple[str, ...]
     """One file, or the parts in order."""
+    sizes: tuple[int, ...] = ()
+    """Their bytes, as the listing tells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +253,8 @@ def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
     commits: dict[int, Entry] = {}
     compacted: list[CompactedLog] = []
     # Delta prefers a UUID-named checkpoint to a multi-part one, and that to a classic one.
-    ranked: dict[int, list[tuple[int, tuple[str, ...]]]] = {}
-    parts: dict[tuple[int, int], dict[int, str]] = {}
+    ranked: dict[int, list[tuple[int, tuple[Entry, ...]]]] = {}
+    parts: dict[tuple[int, int], dict[int, Entry]] = {}
     for entry in entries:
         name = entry.path.rpartition("/")[2]
         if match := _COMMIT.fullmatch(name):
@@ -261,11 +263,11 @@ def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
             if int(match[1]) <= int(match[2]):
                 compacted.append(CompactedLog(int(match[1]), int(match[2]), entry.path))
         elif match := _CLASSIC.fullmatch(name):
-            ranked.setdefault(int(match[1]), []).append((0, (entry.path,)))
+            ranked.setdefault(int(match[1]), []).append((0, (entry,)))
         elif match := _UUID_NAMED.fullmatch(name):
-            ranked.setdefault(int(match[1]), []).append((2, (entry.path,)))
+            ranked.setdefault(int(match[1]), []).append((2, (entry,)))
         elif match := _PART.fullmatch(name):
-            parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = entry.path
+            parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = entry
     incomplete: dict[int, str] = {}
     for (version, count), found in sorted(parts.items()):
         lost = [part for part in range(1, count + 1) if part not in found] if count <= _MAX_PROBES else [count]
@@ -273,11 +275,14 @@ def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
             shown = ", ".join(map(str, lost[:10])) + (", ..." if len(lost) > 10 else "")
             incomplete[version] = f"part{'s' if len(lost) > 1 else ''} {shown} of {count}"
         else:
-            paths = tuple(found[part] for part in range(1, count + 1))
-            ranked.setdefault(version, []).append((1, paths))
-    checkpoints = tuple(Checkpoint(version, max(found)[1]) for version, found in sorted(ranked.items()))
+            ranked.setdefault(version, []).append((1, tuple(found[part] for part in range(1, count + 1))))
+    checkpoints = tuple(_checkpoint(version, max(found)[1]) for version, found in sorted(ranked.items()))
     incomplete = {version: what for version, what in incomplete.items() if version not in ranked}
     return LogListing(location, commits, tuple(compacted), checkpoints, incomplete)
+
+
+def _checkpoint(version: int, files: Sequence[Entry]) -> Checkpoint:
+    return Checkpoint(version, tuple(one.path for one in files), tuple(one.bytes for one in files))
 
 
 def _read_hint(storage: Storage) -> _Hint:
