@@ -4,7 +4,8 @@ Each is a process of its own. What counts is how many times as fast as a peer; a
 that the README holds fails the command, and so does one that the README holds and that is gone, and a benchmark that
 misses a limit of its own; then the README stays as it is. The best ratio ever recorded stands beside one that is lower,
 with a warning where it is a fifth better. The machine is shared: a benchmark that falls short is run once more, and
-then its second figures count. `--only map` runs those whose name has that word.
+then its second figures count. `--only map` runs those whose name has that word. The peers that no test needs are
+installed first.
 """
 
 from __future__ import annotations
@@ -191,8 +192,9 @@ def main() -> int:
     parser.add_argument("--only", help="a word in the name of a benchmark; the README is left alone")
     options = parser.parse_args()
     chosen = {name: words for name, words in RUNS.items() if options.only is None or options.only in name}
-    text = README.read_text(encoding="utf-8")
-    before = recorded(text)
+    before = recorded(README.read_text(encoding="utf-8"))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-c", "requirements.lock", "-e", ".[bench]"], cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory() as folder:
         runs = [measured(words, before, lambda one: run(one, Path(folder))) for words in chosen.values()]
     ratios = [one for each in runs for one in each.ratios]
@@ -201,7 +203,7 @@ def main() -> int:
     print("\n".join([part, *warnings(ratios, before), *found]))
     if not found and options.only is None:
         plot(ratios, PLOT)
-        README.write_text(with_table(text, part), encoding="utf-8")
+        README.write_text(with_table(README.read_text(encoding="utf-8"), part), encoding="utf-8")
     return 1 if found else 0
 
 
