@@ -71,6 +71,12 @@ RUNS = {
 }
 
 
+def install_peers() -> None:
+    """What the benchmarks compare with and no test needs."""
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-c", "requirements.lock", "-e", ".[bench]"], cwd=ROOT, check=True)
+
+
 def run(words: list[str], folder: Path) -> Run:
     """One benchmark; what it prints is seen as it comes."""
     path = folder / f"{words[0]}.json"
@@ -193,8 +199,7 @@ def main() -> int:
     options = parser.parse_args()
     chosen = {name: words for name, words in RUNS.items() if options.only is None or options.only in name}
     before = recorded(README.read_text(encoding="utf-8"))
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "-c", "requirements.lock", "-e", ".[bench]"], cwd=ROOT, check=True)
+    install_peers()
     with tempfile.TemporaryDirectory() as folder:
         runs = [measured(words, before, lambda one: run(one, Path(folder))) for words in chosen.values()]
     ratios = [one for each in runs for one in each.ratios]

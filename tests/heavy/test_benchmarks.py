@@ -82,6 +82,7 @@ def test_a_run_that_fails_leaves_the_readme_as_it_is(tmp_path, monkeypatch, time
     readme = tmp_path / "README.md"
     readme.write_text(f"{BEGIN}\n| open | deltalake | 2.00 |\n{END}\n")
     before = readme.read_text()
+    monkeypatch.setattr(benchmarks, "install_peers", lambda: None)
     monkeypatch.setattr(benchmarks, "README", readme)
     monkeypatch.setattr(benchmarks, "PLOT", tmp_path / "plot.svg")
     monkeypatch.setattr(benchmarks, "plot", lambda ratios, path: path.touch())
