@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -141,6 +141,8 @@ class _Opened:
     file: pq.ParquetFile
     source: pa.NativeFile
     where: str
+    _measured: set[str] = field(default_factory=set)
+    """The columns whose pages were looked at, in all row groups."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -157,12 +159,14 @@ class _Opened:
 
     def _read(self, columns: list[str], read: Callable[[], pa.Table]) -> pa.Table:
         try:
-            require_proportion(
-                lambda start, length: self.source.read_at(length, start),
-                self.file.metadata,
-                columns,
-                where=self.where,
-            )
+            if not self._measured.issuperset(columns):
+                require_proportion(
+                    lambda start, length: self.source.read_at(length, start),
+                    self.file.metadata,
+                    columns,
+                    where=self.where,
+                )
+                self._measured.update(columns)
             return read()
         except (pa.ArrowException, OSError) as problem:
             raise _broken("the checkpoint", problem, self.where) from None
