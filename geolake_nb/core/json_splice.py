@@ -14,7 +14,7 @@ from geolake_nb.errors import JsonError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-__all__ = ["JsonPath", "edited", "member", "with_member", "without_member"]
+__all__ = ["JsonPath", "edited", "elements", "member", "with_member", "without_member"]
 
 JsonPath = tuple[str, ...]
 """The keys that lead from the outer object to a member."""
@@ -54,6 +54,34 @@ def member(text: str, path: JsonPath) -> str | None:
         start, end = _value(text, start)
         _require_end(text, end)
     return None if path else text[start:end]
+
+
+def elements(text: str) -> list[str]:
+    """The texts of the values in an array.
+
+    >>> elements('[1.50, {"a": [2, 3]} ,null]'), elements("[ ]")
+    (['1.50', '{"a": [2, 3]}', 'null'], [])
+    """
+    start = _skip(text, 0)
+    if text[start : start + 1] != "[":
+        _value(text, start)  # what is no JSON at all is told apart
+        raise JsonError("the JSON text is no array")
+    found: list[str] = []
+    at = _skip(text, start + 1)
+    if text[at : at + 1] == "]":
+        _require_end(text, at + 1)
+        return found
+    while True:
+        first, end = _value(text, at)
+        found.append(text[first:end])
+        at = _skip(text, end)
+        mark = text[at : at + 1]
+        if mark == "]":
+            _require_end(text, at + 1)
+            return found
+        if mark != ",":
+            raise _broken(at, "a comma is missing")
+        at += 1
 
 
 def with_member(text: str, path: JsonPath, value: str) -> str:

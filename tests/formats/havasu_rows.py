@@ -128,14 +128,15 @@ def opened(folder: Path | str) -> Snapshot:
     return open_iceberg(Storage.at(str(folder)))
 
 
-def metadata_of(folder: Path | str) -> dict[str, Any]:
-    """The newest metadata file, read apart from the package."""
+def metadata_of(folder: Path | str, *, as_spelled: bool = False) -> dict[str, Any]:
+    """The newest metadata file, read apart from the package; its numbers as texts to have them `as_spelled`."""
     # Those that Iceberg is about to rename have other names.
     listed = os.listdir(os.path.join(folder, "metadata"))
     names = [name for name in listed if name.startswith("v") and name.endswith(".metadata.json")]
     newest = max(names, key=lambda name: int(name[1:].split(".")[0]))
     with open(os.path.join(folder, "metadata", newest)) as file:
-        found: dict[str, Any] = json.load(file)
+        numbers: dict[str, Any] = {"parse_int": str, "parse_float": str} if as_spelled else {}
+        found: dict[str, Any] = json.load(file, **numbers)
         return found
 
 

@@ -180,13 +180,18 @@ def put_foreign_keys(folder: Path, draw: Callable[[Any], Any], **odd: Any) -> se
         "snapshot-log.": held["snapshot-log"][0],
     }
     put = set()
+    spelled = []
     for place in draw(st.lists(st.sampled_from(sorted(places)), max_size=4, unique=True)):
         key = draw(_KEYS)
-        places[place][key] = json.loads(draw(json_values(2, **odd)))
+        places[place][key] = f"spelled {len(spelled)}"
+        spelled.append(draw(json_values(2, **odd)))
         put.add(place + key)
     for free in (held["properties"], held["snapshots"][0]["summary"]):
         free.update(draw(st.dictionaries(_KEYS, TEXTS, max_size=2)))
-    path.write_text(json.dumps(held))
+    text = json.dumps(held)
+    for number, value in enumerate(spelled):  # as they are written: numbers have more than one spelling
+        text = text.replace(f'"spelled {number}"', value)
+    path.write_text(text)
     return put
 
 

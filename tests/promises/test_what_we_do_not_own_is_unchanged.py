@@ -426,7 +426,7 @@ def test_manifests_and_metadata_of_havasu_keep_what_others_put_there(folders, da
     write_avro(manifest, schema, entries, header)
     own = put_foreign_fields(folder, draw)
     put_foreign_keys(folder, draw, **ODD)
-    (before,), old, raw = manifests_of(folder), metadata_of(folder), table_bytes(folder)
+    (before,), old, raw = manifests_of(folder), metadata_of(folder, as_spelled=True), table_bytes(folder)
 
     change(folder)
     manifests = manifests_of(folder)
@@ -451,7 +451,7 @@ def test_manifests_and_metadata_of_havasu_keep_what_others_put_there(folders, da
         for _, definition, _ in definitions:
             assert definition in where
 
-    new = metadata_of(folder)
+    new = metadata_of(folder, as_spelled=True)
     lists = {*ADDED_TO, "refs", "metadata-log"}
     assert kept(new, WRITTEN | lists) == kept(old, WRITTEN | lists)
     for name in ADDED_TO:

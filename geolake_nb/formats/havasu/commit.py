@@ -20,7 +20,7 @@ from geolake_nb.formats.havasu.next_metadata import (
 )
 from geolake_nb.formats.havasu.snapshot_writing import Actions, SnapshotWriter
 from geolake_nb.formats.iceberg.location import find_metadata
-from geolake_nb.formats.iceberg.metadata import TRANSACTION, read_metadata
+from geolake_nb.formats.iceberg.metadata import TRANSACTION, read_metadata, unpacked_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,9 +104,15 @@ def find_commit(storage: Storage, transaction: str) -> int | None:
     return None if found is None else _landed(found[1], transaction)
 
 
-def _load(storage: Storage) -> tuple[str, TableMetadata] | None:
+def _load(storage: Storage) -> tuple[str, TableMetadata, str] | None:
+    """The newest metadata file: its path, what it says, and its text."""
     path = find_metadata(storage)
-    return None if path is None else (path, read_metadata(storage.read(path), where=f"{storage.location}/{path}"))
+    if path is None:
+        return None
+    where = f"{storage.location}/{path}"
+    data = unpacked_metadata(storage.read(path), where=where)
+    table = read_metadata(data, where=where)
+    return path, table, data.decode()
 
 
 def _landed(table: TableMetadata, transaction: str) -> int | None:
@@ -145,7 +151,7 @@ class _Committer:
             return self._create(found)
         if found is None:
             raise self._conflict("the table is gone")
-        path, table = found
+        path, table, text = found
         if self._actions.rollback is not None and self._is_back(table):
             return Committed(self._actions.rollback["to"])
         between = self._meet(table)
@@ -153,14 +159,14 @@ class _Committer:
         stored = f"{table.location.rstrip('/')}/{path}"
         moment = max(time.time_ns() // 1_000_000, int(table.raw["last-updated-ms"]))
         if self._actions.rollback is not None:
-            after = with_current(table.raw, self._actions.rollback["to"], moment=moment, before=stored)
+            after = with_current(text, self._actions.rollback["to"], moment=moment, before=stored)
             made = self._actions.rollback["to"]
         else:
-            after = with_snapshot(table.raw, self._snapshot(table, moment), before=stored)
+            after = with_snapshot(text, self._snapshot(table, moment), before=stored)
             made = self._writer.snapshot_id
         return Committed(made, tuple(between)) if self._write(following, after) else None
 
-    def _create(self, found: tuple[str, TableMetadata] | None) -> Committed | None:
+    def _create(self, found: object | None) -> Committed | None:
         if found is not None:
             raise self._conflict("there is a table already", remedy="give another place")
         moment = time.time_ns() // 1_000_000
@@ -171,8 +177,9 @@ class _Committer:
             "location": self._storage.location,
             "last-updated-ms": moment,
         }
-        table = read_metadata(json.dumps(raw).encode(), where=self._storage.location)
-        after = with_snapshot(raw, self._snapshot(table, moment), before=None)
+        text = json.dumps(raw, separators=(",", ":"), ensure_ascii=False)
+        table = read_metadata(text.encode(), where=self._storage.location)
+        after = with_snapshot(text, self._snapshot(table, moment), before=None)
         return Committed(self._writer.snapshot_id) if self._write(FIRST_METADATA, after) else None
 
     def _meet(self, table: TableMetadata) -> list[int]:
@@ -224,10 +231,10 @@ class _Committer:
         }
         return self._writer.write(table, moment, operation=self._change.operation, summary=summary)
 
-    def _write(self, path: str, raw: Mapping[str, Any]) -> bool:
+    def _write(self, path: str, text: str) -> bool:
         """Whether the metadata file was written; not if it is there."""
         try:
-            self._put(path, packed_metadata(raw, path))
+            self._put(path, packed_metadata(text, path))
         except AlreadyThereError:
             return False
         except OutcomeUnknownError as problem:

@@ -7,10 +7,13 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.json_splice import edited, elements, member
 from geolake_nb.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from geolake_nb.core.json_splice import JsonPath
 
 __all__ = ["FIRST_METADATA", "following_path", "packed_metadata", "with_current", "with_snapshot"]
 
@@ -40,49 +43,63 @@ def following_path(path: str, *, where: str) -> str:
     return f"{match[1]}{int(match[2]) + 1}{match[3]}"
 
 
-def packed_metadata(raw: Mapping[str, Any], path: str) -> bytes:
+def packed_metadata(text: str, path: str) -> bytes:
     """The bytes of a metadata file of that name.
 
-    >>> packed_metadata({"a": 1}, "metadata/v1.metadata.json")
+    >>> packed_metadata('{"a":1}', "metadata/v1.metadata.json")
     b'{"a":1}'
     """
-    text = json.dumps(raw, separators=(",", ":"), ensure_ascii=False).encode()
-    return gzip.compress(text, mtime=0) if ".gz" in path else text
+    return gzip.compress(text.encode(), mtime=0) if ".gz" in path else text.encode()
 
 
-def with_snapshot(raw: Mapping[str, Any], snapshot: Mapping[str, Any], *, before: str | None) -> dict[str, Any]:
+def with_snapshot(text: str, snapshot: Mapping[str, Any], *, before: str | None) -> str:
     """The metadata with a snapshot more, which is the current one; `before` is the file that it comes after.
 
-    >>> new = with_snapshot({"format-version": 1, "x": 1}, {"snapshot-id": 7, "timestamp-ms": 5}, before=None)
-    >>> new["current-snapshot-id"], new["x"], new["refs"]
-    (7, 1, {'main': {'snapshot-id': 7, 'type': 'branch'}})
+    What is not changed stays as it stands in the text.
+
+    >>> new = with_snapshot('{"x": -0.0, "snapshots": []}', {"snapshot-id": 7, "timestamp-ms": 5}, before=None)
+    >>> new[:75]
+    '{"x": -0.0, "snapshots": [{"snapshot-id":7,"timestamp-ms":5}],"last-updated'
+    >>> json.loads(new)["current-snapshot-id"], json.loads(new)["refs"]
+    (7, {'main': {'snapshot-id': 7, 'type': 'branch'}})
     """
-    after = with_current(raw, snapshot["snapshot-id"], moment=snapshot["timestamp-ms"], before=before)
-    after["snapshots"] = [*(raw.get("snapshots") or ()), dict(snapshot)]
+    after = with_current(text, snapshot["snapshot-id"], moment=snapshot["timestamp-ms"], before=before)
+    changes: dict[JsonPath, str | None] = {("snapshots",): _longer(text, "snapshots", snapshot)}
     if "sequence-number" in snapshot:
-        after["last-sequence-number"] = snapshot["sequence-number"]
-    return after
+        changes["last-sequence-number",] = _dumped(snapshot["sequence-number"])
+    return edited(after, changes)
 
 
-def with_current(raw: Mapping[str, Any], snapshot_id: int, *, moment: int, before: str | None) -> dict[str, Any]:
+def with_current(text: str, snapshot_id: int, *, moment: int, before: str | None) -> str:
     """The metadata with that snapshot as the current one."""
-    after = dict(raw)
-    after["last-updated-ms"] = moment
-    after["current-snapshot-id"] = snapshot_id
-    refs = dict(raw.get("refs") or {})
-    # A branch may have rules of its own, which stay.
-    refs[_MAIN] = {**(refs.get(_MAIN) or {"type": "branch"}), "snapshot-id": snapshot_id}
-    after["refs"] = {name: dict(sorted(ref.items())) if name == _MAIN else ref for name, ref in refs.items()}
-    after["snapshot-log"] = [
-        *(raw.get("snapshot-log") or ()),
-        {"timestamp-ms": moment, "snapshot-id": snapshot_id},
-    ]
+    changes: dict[JsonPath, str | None] = {
+        ("last-updated-ms",): _dumped(moment),
+        ("current-snapshot-id",): _dumped(snapshot_id),
+        # A branch may have rules of its own, which stay.
+        ("refs", _MAIN, "snapshot-id"): _dumped(snapshot_id),
+        ("snapshot-log",): _longer(text, "snapshot-log", {"timestamp-ms": moment, "snapshot-id": snapshot_id}),
+    }
+    if member(text, ("refs", _MAIN, "type")) is None:
+        changes["refs", _MAIN, "type"] = _dumped("branch")
     if before is not None:
-        log = [*(raw.get("metadata-log") or ()), {"timestamp-ms": raw["last-updated-ms"], "metadata-file": before}]
-        after["metadata-log"] = log[-_kept(raw) :]
-    return after
+        entry = {"timestamp-ms": json.loads(member(text, ("last-updated-ms",)) or "0"), "metadata-file": before}
+        changes["metadata-log",] = _longer(text, "metadata-log", entry, most=_kept(text))
+    return edited(text, changes)
 
 
-def _kept(raw: Mapping[str, Any]) -> int:
-    text = str((raw.get("properties") or {}).get(_KEPT_LOG, ""))
-    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 9 else 100
+def _longer(text: str, key: str, entry: Mapping[str, Any], *, most: int | None = None) -> str:
+    """The list under a key with an entry more, and at most so many of the last ones."""
+    listed = member(text, (key,))
+    held = [] if listed in (None, "null") else elements(listed or "")
+    kept = [*held, _dumped(entry)]
+    return f"[{','.join(kept if most is None else kept[-most:])}]"
+
+
+def _dumped(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _kept(text: str) -> int:
+    found = json.loads(member(text, ("properties", _KEPT_LOG)) or "null")
+    told = found if isinstance(found, str) else ""
+    return max(1, int(told)) if told.isascii() and told.isdigit() and len(told) < 9 else 100

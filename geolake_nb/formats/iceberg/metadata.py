@@ -25,6 +25,7 @@ __all__ = [
     "StoredSnapshot",
     "TableMetadata",
     "read_metadata",
+    "unpacked_metadata",
 ]
 
 TRANSACTION = "geolake.transaction"
@@ -202,13 +203,14 @@ class TableMetadata:
 
 
 def read_metadata(data: bytes, *, where: str) -> TableMetadata:
-    """The table metadata in the bytes of its file; gzip is recognised by its first bytes.
+    """The table metadata in the bytes of its file, be they packed or not.
 
     >>> read_metadata(b'{"format-version": 42}', where="v1.metadata.json")
     Traceback (most recent call last):
     geolake_nb.errors.UnsupportedTableError: v1.metadata.json: Iceberg format version 42 is not known; ...
     """
-    raw = load_json(_unpacked(data, where), what="the table metadata", where=where, error=CorruptTableError)
+    text = unpacked_metadata(data, where=where)
+    raw = load_json(text, what="the table metadata", where=where, error=CorruptTableError)
     if not isinstance(raw, dict):
         raise CorruptTableError("the table metadata is no JSON object", where=where)
     fields = _Fields(raw, where)
@@ -249,7 +251,8 @@ def read_metadata(data: bytes, *, where: str) -> TableMetadata:
     return metadata
 
 
-def _unpacked(data: bytes, where: str) -> bytes:
+def unpacked_metadata(data: bytes, *, where: str) -> bytes:
+    """The text of a metadata file; gzip is recognised by its first bytes."""
     if data[:2] != b"\x1f\x8b":
         return data
     engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
