@@ -133,9 +133,10 @@ def geodesic_latitudes(starts, ends, geod=None) -> tuple[np.ndarray, np.ndarray]
     turn = np.degrees(np.arctan2(np.sin(top), (1 - geod.f) * np.cos(top)))
     low = np.minimum(starts[:, 1], ends[:, 1])
     high = np.maximum(starts[:, 1], ends[:, 1])
-    # `inv` gives the course from the end back to the start, so both point into the edge.
-    high = np.where((np.cos(azimuth) > 0) & (np.cos(back) > 0), np.maximum(high, turn), high)
-    low = np.where((np.cos(azimuth) < 0) & (np.cos(back) < 0), np.minimum(low, -turn), low)
+    # `inv` gives the course from the end back to the start, so both point into the edge. What turns in the north has
+    # an end there, which the course of an edge of some 1e-7 degrees is too rough to tell.
+    high = np.where((np.cos(azimuth) > 0) & (np.cos(back) > 0) & (high >= 0), np.maximum(high, turn), high)
+    low = np.where((np.cos(azimuth) < 0) & (np.cos(back) < 0) & (low <= 0), np.minimum(low, -turn), low)
     return low, high
 
 

@@ -23,6 +23,8 @@ _HEIGHTS = {"z": (2, 4), "m": (3, 6)}
 """The place of an axis in the truth, and in the sides of a bound."""
 _WITH_HEIGHTS = {"Delta log": "zm", "Iceberg manifest": "zm", "row group": "zm", "geo property": "z"}
 """The levels that have more than x and y: GeoParquet has no M, and Havasu and coverings have neither."""
+_OF_ROWS = {"covering statistics", "geo property"}
+"""The levels that have boxes of rows, of which one without x or without y has none."""
 
 
 @dataclass
@@ -81,10 +83,12 @@ class Verdict:
                 self._count(where, level, some, held)
 
     def _count(self, where: str, level: str, some: list[Bound], held: Geometries | Geographies) -> None:
-        low, boundable = _numbers(held)
+        low, high, boundable = _numbers(held)
         for one in some:
             has = ~np.isnan(low[one.ids]).all(axis=0)
-            if not (has[:2].all() and boundable[one.ids].all()):
+            if level in _OF_ROWS:
+                has[:2] &= _has_place(held)[one.ids].any()
+            if not (has[:2].all() and boundable[one.ids].all() and _is_read(low[one.ids], high[one.ids])):
                 continue
             there = not np.isnan(one.sides[:4]).any()
             self.owed[where] += 1
@@ -106,19 +110,26 @@ def _has_place(held: Geometries | Geographies) -> np.ndarray:
     return np.isfinite(held.low)
 
 
-def _numbers(held: Geometries | Geographies) -> tuple[np.ndarray, np.ndarray]:
-    """The lowest number of each row on x, y, z and m, NaN without one, and whether nothing of it defies a bound."""
+def _numbers(held: Geometries | Geographies) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The ends of each row on x, y, z and m, NaN without one, and whether nothing of it defies a bound."""
     if isinstance(held, Geographies):
         latitude = np.where(np.isfinite(held.low), held.low, np.nan).astype(float)
-        return np.column_stack([latitude, latitude, held.heights[0]]), np.ones(len(latitude), bool)
+        low, high = (np.column_stack([latitude, latitude, heights]) for heights in held.heights)
+        return low, high, np.ones(len(latitude), bool)
     infinite = np.isinf(held.low).any(axis=1) | np.isinf(held.high).any(axis=1)
-    return held.low, ~(infinite | held.unclear)
+    return held.low, held.high, ~(infinite | held.unclear)
+
+
+def _is_read(low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether all ranges are such as Arrow shows: one that is wider than the largest double it takes for none."""
+    with np.errstate(over="ignore"):
+        return not np.isinf(np.fmax.reduce(high) - np.fmin.reduce(low)).any()
 
 
 def _is_solid(held: Geometries | Geographies, row: int) -> bool:
     """Whether GeoParquet 1.1 has a name for the type of the value, and it ends in Z; a null has none."""
     shape = held.shapes[row]
-    return held.values[row] is None or (shape is not None and shape.kind <= 7 and "Z" in shape.dims)
+    return held.values[row] is None or (shape is not None and shape.kind <= 7 and shape.dims.endswith("Z"))
 
 
 def _leaves_out(held: Geometries | Geographies, sides: np.ndarray) -> list[tuple[int, str]]:
