@@ -19,12 +19,15 @@ __all__ = [
     "as_group",
     "metadata_columns",
     "metadata_from_arrow",
+    "raster_facts",
     "rasters_from_arrow",
     "rasters_to_arrow",
 ]
 
 _GEO_FIELDS = ("scale_x", "scale_y", "skew_x", "skew_y", "upperleft_x", "upperleft_y")
 _NUMBERED = ("band_1", "band_2", "band_3", "band_4")
+_LONG = ("data", "no_data", "out_db_url")
+"""The fields of a band that may take any room."""
 
 METADATA_FIELDS = ("width", "height", "num_bands", "crs_wkt", "geo_reference")
 """The fields of the group that are not bands."""
@@ -136,6 +139,34 @@ def as_group(column: pa.Array, kind: pa.DataType = RASTER_V1, *, absent: pa.Arra
     return column.cast(kind)
 
 
+def raster_facts(column: pa.Array) -> pa.Array:
+    """A raster's group with no bytes of its bands, but how many they are, and each CRS once for all that have it.
+
+    >>> here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
+    >>> raster = Raster(2, 1, (Band(PixelType.PT_8BUI, data=b"ab"),), None, here)
+    >>> raster_facts(rasters_to_arrow([raster, None])).to_pylist()[0]["band_1"]
+    {'pixel_type': 4, 'no_data': None, 'data': 2, 'out_db_band_no': None, 'out_db_url': None}
+    """
+    return _facts(column, "")
+
+
+def _facts(column: pa.Array, name: str) -> pa.Array:
+    kind = column.type
+    if name in _LONG and not pa.types.is_nested(kind):
+        return pc.binary_length(column).cast(pa.int64())
+    if name == "crs_wkt" and not pa.types.is_nested(kind):
+        return column.dictionary_encode()
+    if pa.types.is_struct(kind):
+        children = [_facts(column.field(place), kind.field(place).name) for place in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(children, [field.name for field in kind], mask=column.is_null())
+    if pa.types.is_nested(kind):  # whichever kind of list a writer chose
+        column = column.cast(pa.large_list(kind.value_type))
+        values = _facts(column.values, "")
+        listed = pa.large_list(values.type)
+        return pa.Array.from_buffers(listed, len(column), column.buffers()[:2], -1, column.offset, [values])
+    return column
+
+
 def metadata_columns(*path: str) -> list[str]:
     """The leaf columns of a Parquet file that a metadata read needs: none of them belongs to a band.
 
@@ -190,6 +221,9 @@ def _metadata(chunk: pa.Array, *, first: int) -> Iterator[RasterMetadata | None]
 
 def _texts(column: pa.Array, *, first: int) -> list[str | None]:
     try:
+        if pa.types.is_dictionary(column.type):
+            known = column.dictionary.to_pylist()
+            return [None if place is None else known[place] for place in column.indices.to_pylist()]
         return column.to_pylist()  # type: ignore[no-any-return]
     except UnicodeDecodeError:
         pass
@@ -289,6 +323,7 @@ def _fits(actual: pa.DataType, expected: pa.DataType) -> bool:
         kinds = [is_type.is_binary, is_type.is_large_binary, is_type.is_binary_view]
         return any(is_kind(actual) for is_kind in kinds)
     if is_type.is_string(expected):
+        actual = actual.value_type if is_type.is_dictionary(actual) else actual
         kinds = [is_type.is_string, is_type.is_large_string, is_type.is_string_view]
         return any(is_kind(actual) for is_kind in kinds)
     return bool(actual == expected)

@@ -18,7 +18,8 @@ from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType,
 from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.formats.file_fields import file_field, geo_file_fields
 from geolake_nb.formats.parquet.footer_view import FooterReader
-from geolake_nb.formats.parquet.opening import column_leaves, open_parquet_file, read_column, value_batches
+from geolake_nb.formats.parquet.opening import column_leaves, open_parquet_file, value_batches
+from geolake_nb.formats.parquet.page_sizes import Room
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ _SPREAD = 1 << 20
 """From how many values a sample is drawn."""
 _SAMPLE_BYTES = 1 << 26
 _AT_ONCE = 10_000
-"""How many footers are held at a time."""
+"""How many footers are held at a time, and how many rasters as objects of Python."""
+_RASTER_BYTES = 500
+"""What a raster takes beside its own values: its outline, mostly."""
 
 __all__ = [
     "data_keys",
@@ -231,20 +234,20 @@ def raster_groups(
     files: Sequence[int] | None = None,
     on_progress: Progress | None = None,
 ) -> pa.Table:
-    """`path` and each raster column as Havasu's group; without its bands no byte of a pixel is read.
+    """`path` and each raster column as `raster_facts` has it; without its bands no byte of a pixel is read.
 
     `files` are rows of the file table, all by default.
     """
     parts: list[pa.Table] = []
     keys, stored = data_keys(snapshot), snapshot.files.table["path"]
     positions = range(len(keys)) if files is None else files
+    room = Room()
     for done, position in enumerate(positions, start=1):
-        read = _rasters(storage, snapshot, keys[position], bands=bands)
-        columns = {name: values for name, _, values in read}
+        path = stored[position].as_py()
+        columns = dict(_rasters(storage, snapshot, keys[position], bands=bands, room=room, row_bytes=len(path)))
         if columns:
             count = len(next(iter(columns.values())))
-            path = pa.array([stored[position].as_py()] * count, pa.string())
-            parts.append(pa.table({"path": path, **columns}))
+            parts.append(pa.table({"path": pa.array([path] * count, pa.string()), **columns}))
         if on_progress is not None:
             on_progress(done, len(positions))
     if not parts:
@@ -255,34 +258,41 @@ def raster_groups(
 
 def raster_rows(storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None) -> pa.Table:
     """One row a raster: its size, its CRS, its WGS84 box, its true outline as WKB, and why one of them is missing."""
+    groups = raster_groups(storage, snapshot, on_progress=on_progress)
+    names = [name for name, _ in _columns(snapshot, RasterType) if name in groups.column_names]
+    parts = [
+        _placed_rasters(groups.slice(start, _AT_ONCE), name)
+        for name in names
+        for start in range(0, len(groups), _AT_ONCE)
+    ]
+    return pa.concat_tables([_RASTER_SCHEMA.empty_table(), *parts])
+
+
+def _placed_rasters(groups: pa.Table, name: str) -> pa.Table:
     import shapely
 
     from geolake_nb.core.raster_arrow import metadata_from_arrow
     from geolake_nb.core.raster_footprint import wgs84_bounds, wgs84_footprint
 
-    groups = raster_groups(storage, snapshot, on_progress=on_progress)
     rows: list[dict[str, Any]] = []
-    for name, _ in _columns(snapshot, RasterType):
-        if name not in groups.column_names:
+    for path, raster in zip(groups["path"].to_pylist(), metadata_from_arrow(groups[name]), strict=True):
+        if raster is None:
             continue
-        for path, raster in zip(groups["path"].to_pylist(), metadata_from_arrow(groups[name]), strict=True):
-            if raster is None:
-                continue
-            bounds, outline = wgs84_bounds(raster), wgs84_footprint(raster)
-            box = bounds.box
-            rows.append(
-                {
-                    "path": path,
-                    "column": name,
-                    "width": raster.width,
-                    "height": raster.height,
-                    "bands": raster.num_bands,
-                    "crs_wkt": raster.crs_wkt,
-                    **{side: None if box is None else getattr(box, side) for side in ("xmin", "ymin", "xmax", "ymax")},
-                    "footprint": None if outline.shape is None else shapely.to_wkb(outline.shape),
-                    "reason": bounds.reason,
-                }
-            )
+        bounds, outline = wgs84_bounds(raster), wgs84_footprint(raster)
+        box = bounds.box
+        rows.append(
+            {
+                "path": path,
+                "column": name,
+                "width": raster.width,
+                "height": raster.height,
+                "bands": raster.num_bands,
+                "crs_wkt": raster.crs_wkt,
+                **{side: None if box is None else getattr(box, side) for side in ("xmin", "ymin", "xmax", "ymax")},
+                "footprint": None if outline.shape is None else shapely.to_wkb(outline.shape),
+                "reason": bounds.reason,
+            }
+        )
     return pa.Table.from_pylist(rows, _RASTER_SCHEMA)
 
 
@@ -293,7 +303,7 @@ _RASTER_SCHEMA = pa.schema(
         ("width", pa.int32()),
         ("height", pa.int32()),
         ("bands", pa.int32()),
-        ("crs_wkt", pa.string()),
+        ("crs_wkt", pa.dictionary(pa.int32(), pa.string())),
         *((side, pa.float64()) for side in ("xmin", "ymin", "xmax", "ymax")),
         ("footprint", pa.binary()),
         ("reason", pa.string()),
@@ -318,18 +328,24 @@ def _shape_pieces(
 
 
 def _rasters(
-    storage: Storage, snapshot: Snapshot, key: str, *, bands: bool = False
-) -> Iterator[tuple[str, Field, pa.ChunkedArray]]:
-    """The raster columns in a file; one that the file does not have is left out."""
-    from geolake_nb.core.raster_arrow import metadata_columns
+    storage: Storage, snapshot: Snapshot, key: str, *, bands: bool, room: Room, row_bytes: int
+) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """The raster columns in a file that it has rows of; each row takes so many bytes beside its values."""
+    from geolake_nb.core.raster_arrow import metadata_columns, raster_facts
 
+    where = f"{storage.location}/{key}"
     with open_parquet_file(storage, key) as file:
-        for name, field, _, parts in _found(storage, snapshot, key, file, RasterType):
-            table = file.read(columns=[".".join(parts)]) if bands else read_column(file, metadata_columns(*parts))
-            if not table.num_columns:
-                where = f"{storage.location}/{key}"
+        for name, _, _, parts in _found(storage, snapshot, key, file, RasterType):
+            columns = [".".join(parts)] if bands else metadata_columns(*parts)
+            if not column_leaves(file, columns):
                 raise RasterError(f"the column {name!r} holds no rasters of version 1", where=where)
-            yield name, field, inside_structs(table.column(0), parts)
+            chunks = []
+            for batch in value_batches(file, columns, rows=_BATCH_ROWS):
+                chunks.append(raster_facts(inside_structs(batch.column(0), parts)))
+                size = chunks[-1].nbytes + len(batch) * (_RASTER_BYTES + row_bytes)
+                room.take(size, what="the rasters of the table", where=where)
+            if chunks:
+                yield name, pa.chunked_array(chunks)
 
 
 def _found(

@@ -126,7 +126,8 @@ def raster_layers(
     boxes = placed.boxes.copy()
     rings: list[tuple[int, NDArray[np.float64]]] = []
     held: dict[int, list[Box]] = {}
-    for item, row in zip(files.tolist(), rows.to_pylist(), strict=True):
+    drawn = rows.select(["xmin", "ymin", "xmax", "ymax", "footprint"])
+    for item, row in zip(files.tolist(), drawn.to_pylist(), strict=True):
         if row["xmin"] is not None:
             held.setdefault(item, []).append(Box(row["xmin"], row["ymin"], row["xmax"], row["ymax"]))
         if row["footprint"] is not None:

@@ -89,7 +89,8 @@ def run(count: int, seed: int, spark: SparkSession, verdict: Verdict) -> None:
         done += len(rows.table)
         spent = time.perf_counter()
         print(
-            f"{done * len(GEO):,} values: {made - begun:.0f} s to make, {spent - made:.0f} s to write and judge",
+            f"{done * len(GEO):,} values: {made - begun:.0f} s to make, {spent - made:.0f} s to write and judge, "
+            f"{len(verdict.problems)} wrong so far",
             flush=True,
         )
 

@@ -14,7 +14,7 @@ import pyproj
 from geolake_nb.core.box import Box
 from geolake_nb.core.collation import attach_collations
 from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
-from geolake_nb.core.raster_arrow import rasters_to_arrow
+from geolake_nb.core.raster_arrow import raster_facts, rasters_to_arrow
 from geolake_nb.core.schema import Schema
 from geolake_nb.core.types import (
     Field,
@@ -240,7 +240,7 @@ def good_raster(bands=2) -> Raster:
 
 
 def raster_table(rasters, *, paths=PATHS):
-    return pa.table({"path": pa.array(paths), "rast": rasters})
+    return pa.table({"path": pa.array(paths), "rast": raster_facts(rasters)})
 
 
 def havasu() -> Table:

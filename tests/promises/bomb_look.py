@@ -55,6 +55,11 @@ ENDS = {
     "havasu: deep WKT": _UNREADABLE,
     "havasu: deep GeoJSON": _UNREADABLE,
     "havasu: a raster of a quintillion cells": r"finding: raster\.data_size  rast, 1 raster",
+    "havasu: long cells in every raster": r"finding: bounds\.missing  rast, 1 file",
+    "havasu: many long bands in a raster": "raster: UnsupportedTableError: .*bands.list.element.data unpack to 1,34",
+    "havasu: a long CRS in every raster": r"finding: raster\.crs_unresolved  rast, 1,984 rasters",
+    "havasu: a long URL in every raster": "bands: UnsupportedTableError: .*the bands of the file take more than 268",
+    "havasu: many rasters": "rasters: UnsupportedTableError: .*the rasters of the table take more than 1,073,741,824",
 }
 
 # Runs in a process of its own, which has loaded all there is, and forks one with little room for each table.
@@ -88,6 +93,9 @@ def looks(path):
     yield "geometries", lambda: table.geometries(table.files.table["path"][0].as_py())
     yield "map", lambda: table.map().show_geometries(table.files.table["path"][0].as_py())
     yield "rasters", lambda: table.rasters()
+    yield "bands", lambda: table.raster_bands(table.files.table["path"][0].as_py())
+    yield "raster", lambda: gl.rasters.read(table, table.files.table["path"][0].as_py(), 40)
+    yield "out-db", lambda: gl.rasters.check(table)
     yield "geojson", lambda: table.to_geojson()
 
 

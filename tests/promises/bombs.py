@@ -216,6 +216,25 @@ def large_raster(folder: Path) -> None:
     make_havasu_table(folder, [replace(entry, table=rows)], encoding=None, rasters=True)
 
 
+def long_rasters(folder: Path, count: int = 2_000, *, group: int = 64, **fields: Any) -> None:
+    """Rasters that differ in nothing, in so many rows, with these values in place of those of the group."""
+    entry = raster_entry("a", [raster_at(1, 2)], None)
+    held = entry.table["rast"].to_pylist()[0] | fields
+    row = pa.array([held], entry.table["rast"].type)
+    make_havasu_table(folder, [entry], encoding=None, rasters=True)
+    (path,) = folder.glob("data/*.parquet")
+    table = pa.table([entry.table["id"], row], schema=pq.read_schema(path))
+    with pq.ParquetWriter(path, table.schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
+        some = table.take(pa.array([0] * group))
+        for _ in range(count // group):
+            writer.write_table(some)
+    assert path.stat().st_size < 500_000
+
+
+MEGABYTE = 1 << 20
+LONG_BAND = {"pixel_type": 4, "no_data": None, "data": bytes(MEGABYTE), "out_db_band_no": None, "out_db_url": None}
+
+
 def repeated_value(folder: Path, kind: str) -> None:
     """One line of a megabyte in each of 600 rows: once in the file, and with what it begins like written once."""
     folder.mkdir()
@@ -345,6 +364,17 @@ BOMBS: dict[str, Callable[[Path], Any]] = {
         folder, '{"type":"GeometryCollection","geometries":[' * DEEP + "]}" * DEEP, "geojson"
     ),
     "havasu: a raster of a quintillion cells": large_raster,
+    "havasu: long cells in every raster": lambda folder: long_rasters(
+        folder, width=1024, height=1024, num_bands=1, band_1=LONG_BAND
+    ),
+    "havasu: many long bands in a raster": lambda folder: long_rasters(
+        folder, 64, num_bands=24, band_1=LONG_BAND, bands=[LONG_BAND] * 20
+    ),
+    "havasu: a long CRS in every raster": lambda folder: long_rasters(folder, crs_wkt="x" * MEGABYTE),
+    "havasu: a long URL in every raster": lambda folder: long_rasters(
+        folder, num_bands=1, band_1=LONG_BAND | {"data": None, "out_db_band_no": 0, "out_db_url": "x" * MEGABYTE}
+    ),
+    "havasu: many rasters": lambda folder: long_rasters(folder, 2_000_000, group=100_000),
 }
 
 

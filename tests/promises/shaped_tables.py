@@ -88,22 +88,22 @@ def without_spark_shaped(rows: Rows, folder: Path) -> Iterator[Made]:
     _partitioned(_table(rows), plain)
     gl.open(str(plain)).plan_repair(columns=types).apply()
     yield Made("repair Parquet in partitions", "parquet", plain, NESTED)
-    if not rows.wild:
-        yield from _mapped(rows, folder)
+    yield from _mapped(rows, folder)
 
 
 def _mapped(rows: Rows, folder: Path, spark: SparkSession | None = None) -> Iterator[Made]:
-    """Repairs of Delta with other names; footers alone cannot tell of values with infinities among the others."""
+    """Repairs of Delta with other names: with Spark those of rows of which footers cannot tell, such as infinities."""
     types = {"geom": rows.types["geom"], "place.at": rows.types["geom"], "deep.in.at": rows.types["sphere"]}
     for mode in ("name", "id"):
-        where = folder / f"mapped-{mode}"
+        where = folder / f"mapped-{mode}-{'footers' if spark is None else 'values'}"
         table = _table(rows, _NAMES)
         adds = _partitioned(_numbered(table) if mode == "id" else table, where)
         told = {".".join(_physical(path)): kind for path, kind in types.items()}
         gl.open(str(where)).plan_repair(columns=told).apply()
         _mapped_log(where, mode, adds)
         plan = gl.open(str(where)).plan_repair()
-        assert spark is not None or plan.change.job is None, str(plan)
+        if (plan.change.job is None) != (spark is None):
+            continue
         plan.apply(spark=spark)
         yield Made(f"repair Delta mapped by {mode}", "delta", where, NESTED, in_files=False, repeated=REPEATED)
 
@@ -197,8 +197,7 @@ def _mapped_log(folder: Path, mode: str, files: list[tuple[str, str | None]]) ->
 def with_spark_shaped(rows: Rows, folder: Path, spark: SparkSession) -> Iterator[Made]:
     """Rows in partitions, with shapes at all depths, that are converted, added under other names and rewritten."""
     packing = {"target_file_size": rows.file_size, "row_group_rows": rows.group_rows}
-    if rows.wild:
-        yield from _mapped(rows, folder, spark)
+    yield from _mapped(rows, folder, spark)
     source = folder / "nested-source"
     _nested_files(rows, source)
     for form in ("delta", "iceberg"):

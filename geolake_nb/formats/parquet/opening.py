@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["column_leaves", "most_row_bytes", "open_parquet_file", "read_column", "value_batches"]
 
 _MOST_WHOLE = 1 << 31
-"""Bytes of a column whose values cannot be read some at a time."""
+"""Bytes of a column that is read as a whole."""
+_MOST_LISTED = 1 << 30
+"""Bytes of a row group's lists, of which one may have all."""
 
 
 _sources: WeakKeyDictionary[pq.ParquetFile, tuple[Ranges, str]] = WeakKeyDictionary()
@@ -54,7 +56,7 @@ def read_column(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     for leaf in leaves:
         size = sum(most_bytes(_pages(file, leaf, group)) for group in groups)
         if size > _MOST_WHOLE:
-            raise _too_large(file, leaf, size, where)
+            raise _too_large(file, leaf, size, _MOST_WHOLE, where)
     return file.read(columns=list(columns))
 
 
@@ -76,8 +78,8 @@ def _rows_at_a_time(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequenc
         if file.metadata.schema.column(leaf).max_repetition_level:
             # How many values a row has is not in the headers.
             size = most_bytes(pages)
-            if size > _MOST_WHOLE:
-                raise _too_large(file, leaf, size, where)
+            if size > _MOST_LISTED:
+                raise _too_large(file, leaf, size, _MOST_LISTED, where)
             rows = max(1, min(rows, rows * MOST_BYTES // max(1, size)))
         else:
             rows = rows_at_a_time(pages, rows)
@@ -105,9 +107,9 @@ def column_leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[int]:
     return [place for place, path in enumerate(paths) if path in named or path.startswith(below)]
 
 
-def _too_large(file: pq.ParquetFile, leaf: int, size: int, where: str) -> UnsupportedTableError:
+def _too_large(file: pq.ParquetFile, leaf: int, size: int, most: int, where: str) -> UnsupportedTableError:
     name = file.metadata.schema.column(leaf).path
-    what = f"the values of the column {name} unpack to {size:,} bytes, more than the {_MOST_WHOLE:,} that are read"
+    what = f"the values of the column {name} unpack to {size:,} bytes, more than the {most:,} that are read"
     return UnsupportedTableError(what, where=where)
 
 

@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
     Read = Callable[[int, int], bytes]
 
-__all__ = ["MOST_BYTES", "Page", "chunk_pages", "chunk_range", "most_bytes", "require_proportion", "rows_at_a_time"]
+__all__ = [
+    "MOST_BYTES",
+    "Page",
+    "Room",
+    "chunk_pages",
+    "chunk_range",
+    "most_bytes",
+    "require_proportion",
+    "rows_at_a_time",
+]
 
 MOST_BYTES = 1 << 26
 """What the values of one batch may take, if it has more than one."""
@@ -30,7 +39,7 @@ _MOST_PAGE = 1 << 28
 """What one page, and so one value, may take."""
 
 _MOST_AT_ONCE, _STEEPEST = 1 << 30, 100
-"""What is read as a whole may unpack to so many bytes, or to so many times those that it has."""
+"""What is read as a whole may unpack to so many bytes, or, in a checkpoint, to so many times those that it has."""
 
 _FIRST_HEADER, _LONGEST_HEADER = 256, 1 << 24
 # Parquet, PageType and Encoding.
@@ -52,6 +61,24 @@ class Page:
     def most(self, values: int) -> int:
         """The bytes of some of its values."""
         return (self.bytes + self.each * min(values, self.values)) if self.values else 0
+
+
+class Room:
+    """The memory for what is gathered from many batches, and has to be held at once."""
+
+    def __init__(self, most: int = _MOST_AT_ONCE) -> None:
+        self._most = self._left = most
+
+    def take(self, size: int, *, what: str, where: str) -> None:
+        """Have so many bytes less, or refuse what asks for them.
+
+        >>> Room().take(1 << 40, what="the rasters", where="t")
+        Traceback (most recent call last):
+        geolake_nb.errors.UnsupportedTableError: t: the rasters take more than 1,073,741,824 bytes, ...
+        """
+        self._left -= size
+        if self._left < 0:
+            raise UnsupportedTableError(f"{what} take more than {self._most:,} bytes, as many as are held", where=where)
 
 
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.formats.data_files import data_keys, inside_structs, parts_in_file
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
+from geolake_nb.formats.parquet.page_sizes import Room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["raster_bands"]
 
+_BATCH_ROWS = 16_384
+_MOST_BYTES, _BAND_BYTES = 1 << 28, 250
+"""What is held of a file's bands, and what each of them counts for beside its values."""
 _SLOTS = ("band_1", "band_2", "band_3", "band_4", "bands")
 _FACTS = ("pixel_type", "no_data", "out_db_band_no", "out_db_url")
 _SCHEMA = pa.schema(
@@ -40,20 +44,26 @@ def raster_bands(storage: Storage, snapshot: Snapshot, position: int, column: st
 
     `raster` counts the rasters of the file that are not null, `band` the bands of one, both from 0.
     """
-    rows: list[dict[str, Any]] = []
+    parts = [_SCHEMA.empty_table()]
     count = 0
+    room = Room(_MOST_BYTES)
     key = data_keys(snapshot)[position]
+    where = f"{storage.location}/{key}"
     with open_parquet_file(storage, key) as file:
-        physical = parts_in_file(file, snapshot, column, where=f"{storage.location}/{key}") or ()
+        physical = parts_in_file(file, snapshot, column, where=where) or ()
         for group in range(file.num_row_groups if physical else 0):
-            for bands in _rasters(file, group, physical):
-                rows += [{"raster": count, "band": place, **band} for place, band in enumerate(bands)]
-                count += 1
-    return pa.Table.from_pylist(rows, _SCHEMA)
+            for values in _values(file, group, physical):
+                rows = []
+                for bands in _rasters(values):
+                    rows += [{"raster": count, "band": place, **band} for place, band in enumerate(bands)]
+                    count += 1
+                parts.append(pa.Table.from_pylist(rows, _SCHEMA))
+                room.take(parts[-1].nbytes + len(rows) * _BAND_BYTES, what="the bands of the file", where=where)
+    return pa.concat_tables(parts)
 
 
-def _rasters(file: pq.ParquetFile, group: int, physical: tuple[str, ...]) -> Iterator[list[dict[str, Any]]]:
-    """The bands of each raster in a row group that is not null."""
+def _values(file: pq.ParquetFile, group: int, physical: tuple[str, ...]) -> Iterator[pa.StructArray]:
+    """The rasters of a row group, without cells unless they are needed to tell where the cells of a band are."""
     prefix = ".".join(physical)
     leaves = [file.metadata.schema.column(place).path for place in range(len(file.metadata.schema))]
 
@@ -61,41 +71,45 @@ def _rasters(file: pq.ParquetFile, group: int, physical: tuple[str, ...]) -> Ite
         # The lists of `bands` have two more names in between, or none.
         return [one for one in leaves if one.startswith(f"{prefix}.{slot}.") and one.rpartition(".")[2] in facts]
 
-    wanted = [f"{prefix}.width", *(leaf for slot in _SLOTS for leaf in of_slot(slot, *_FACTS))]
-    read = file.read_row_group(group, columns=[one for one in wanted if one in leaves])
-    if not read.num_columns:
-        return
-    values = inside_structs(read.column(0), physical)
+    def has_values(names: list[str]) -> bool:
+        chunks = [file.metadata.row_group(group).column(leaves.index(one)) for one in names]
+        return any(one.statistics is None or one.statistics.null_count != one.num_values for one in chunks)
+
+    wanted = [f"{prefix}.width"] if f"{prefix}.width" in leaves else []
+    for slot in _SLOTS:
+        # Where some bands have cells and some have a URL, one may have both.
+        both = has_values(of_slot(slot, "data")) and has_values(of_slot(slot, "out_db_url"))
+        wanted += of_slot(slot, *_FACTS, *(("data",) if both else ()))
+    if wanted:
+        for batch in value_batches(file, wanted, rows=_BATCH_ROWS, groups=[group]):
+            yield inside_structs(batch.column(0), physical)
+
+
+def _rasters(values: pa.StructArray) -> Iterator[list[dict[str, Any]]]:
+    """The bands of each raster that is not null."""
     found: list[list[dict[str, Any]]] = [[] for _ in range(len(values))]
     for slot in _SLOTS:
-        if values.type.get_field_index(slot) < 0:
-            continue
-        owners, bands = _flat(values, slot)
-        held = _held(file, group, leaves, of_slot(slot, "data"), physical) if _has_url(bands) else None
-        for place, (owner, band) in enumerate(zip(owners, bands, strict=True)):
-            if band is not None:
-                # Havasu, Raster: with data the band is in-db; one without data must have a URL.
-                found[owner].append({**band, "in_db": band["out_db_url"] is None if held is None else held[place]})
+        if values.type.get_field_index(slot) >= 0:
+            for owner, band in _flat(values, slot):
+                found[owner].append(band)
     yield from (bands for bands, valid in zip(found, values.is_valid().to_pylist(), strict=True) if valid)
 
 
-def _flat(values: pa.ChunkedArray, slot: str) -> tuple[list[int], list[dict[str, Any] | None]]:
+def _flat(values: pa.StructArray, slot: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """The bands in one field of the group, and the row of each."""
-    owners: list[int] = []
-    bands: list[dict[str, Any] | None] = []
-    first = 0
-    for chunk in values.chunks:
-        field = pc.struct_field(chunk, slot)
-        if pa.types.is_struct(field.type):
-            owners += range(first, first + len(chunk))
-        else:
-            owners += [first + row for row in pc.list_parent_indices(field).to_pylist()]
-            field = pc.list_flatten(field)
-        facts = {name: _plain(field, name) for name in _FACTS}
-        valid = field.is_valid().to_pylist()
-        bands += [{name: facts[name][row] for name in _FACTS} if valid[row] else None for row in range(len(field))]
-        first += len(chunk)
-    return owners, bands
+    field = pc.struct_field(values, slot)
+    owners: list[int] = list(range(len(values)))
+    if not pa.types.is_struct(field.type):
+        owners = pc.list_parent_indices(field).to_pylist()
+        field = pc.list_flatten(field)
+    facts = {name: _plain(field, name) for name in _FACTS}
+    # Havasu, Raster: with data the band is in-db; one without data must have a URL.
+    told = field.type.get_field_index("data") >= 0
+    held = pc.struct_field(field, "data").is_valid() if told else pa.array([url is None for url in facts["out_db_url"]])
+    valid = field.is_valid().to_pylist()
+    for place, (owner, in_db) in enumerate(zip(owners, held.to_pylist(), strict=True)):
+        if valid[place]:
+            yield owner, {**{name: facts[name][place] for name in _FACTS}, "in_db": in_db}
 
 
 def _plain(bands: pa.Array, name: str) -> list[Any]:
@@ -108,26 +122,3 @@ def _plain(bands: pa.Array, name: str) -> list[Any]:
     # A text that is no UTF-8 is shown all the same.
     raw = values.cast(pa.binary()).to_pylist()
     return [None if one is None else one.decode("utf-8", "backslashreplace") for one in raw]
-
-
-def _has_url(bands: list[dict[str, Any] | None]) -> bool:
-    return any(band is not None and band["out_db_url"] is not None for band in bands)
-
-
-def _held(
-    file: pq.ParquetFile, group: int, leaves: list[str], data: list[str], physical: tuple[str, ...]
-) -> list[bool] | None:
-    """Which bands of a field have cells in the file; `None` where those without a URL do, and no other."""
-    if not data:
-        return None
-    chunk = file.metadata.row_group(group).column(leaves.index(data[0]))
-    if chunk.statistics is not None and chunk.statistics.null_count == chunk.num_values:
-        return None
-    # Some band may have both: which one is told by the cells alone.
-    read = inside_structs(file.read_row_group(group, columns=data).column(0), physical)
-    held: list[bool] = []
-    for part in read.chunks:
-        field = part.flatten()[0]
-        bands = field if pa.types.is_struct(field.type) else pc.list_flatten(field)
-        held += pc.struct_field(bands, "data").is_valid().to_pylist()
-    return held

@@ -70,12 +70,11 @@ def check_out_db(
     columns = [name for name, field in snapshot.schema.geo_columns() if isinstance(field.type, RasterType)]
     if not columns:
         raise GeolakeError("the table has no raster column", where=snapshot.location, remedy="rasters are Havasu's")
-    groups = raster_groups(storage, snapshot)
     paths = snapshot.files.table["path"].to_pylist()
     headers = _Headers(roots)
     rows: list[dict[str, Any]] = []
     for position, path in enumerate(paths):
-        here = groups.filter(pc.equal(groups["path"], path))
+        here = raster_groups(storage, snapshot, files=[position])
         for column in columns:
             if column not in here.column_names:
                 continue

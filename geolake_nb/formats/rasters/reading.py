@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.message_text import printable
@@ -12,14 +11,18 @@ from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.data_files import data_keys, inside_structs, parts_in_file
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
     from geolake_nb.core.raster import Raster
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
 
 __all__ = ["read_raster"]
+
+_BATCH_ROWS = 131_072
 
 
 def read_raster(storage: Storage, snapshot: Snapshot, path: str, number: int, column: str | None = None) -> Raster:
@@ -34,18 +37,23 @@ def read_raster(storage: Storage, snapshot: Snapshot, path: str, number: int, co
         physical = parts_in_file(file, snapshot, name, where=path) or ()
         prefix = ".".join(physical)
         for group in range(file.num_row_groups if physical else 0):
-            placed = inside_structs(file.read_row_group(group, columns=[f"{prefix}.width"]).column(0), physical)
-            rows = pc.indices_nonzero(placed.is_valid())
-            if number < before + len(rows) and number >= 0:
-                wanted = rows[number - before].as_py()
-                # One row at a time, so that no other raster is held.
-                batches = file.iter_batches(1, row_groups=[group], columns=[prefix], use_threads=False)
-                batch = next(one for row, one in enumerate(batches) if row == wanted)
-                raster = rasters_from_arrow(inside_structs(pa.chunked_array([batch.column(0)]), physical))[0]
-                assert raster is not None
-                return raster
-            before += len(rows)
+            first = 0
+            for batch in value_batches(file, [f"{prefix}.width"], rows=_BATCH_ROWS, groups=[group]):
+                rows = pc.indices_nonzero(inside_structs(batch.column(0), physical).is_valid())
+                if before <= number < before + len(rows):
+                    return _at_row(file, physical, group, first + rows[number - before].as_py())
+                before += len(rows)
+                first += len(batch)
     raise GeolakeError(f"there is no raster {number}", where=path, remedy=f"the file has {before:,}, from 0 on")
+
+
+def _at_row(file: pq.ParquetFile, physical: tuple[str, ...], group: int, row: int) -> Raster:
+    # One row at a time, so that no other raster is held.
+    batches = value_batches(file, [".".join(physical)], rows=1, groups=[group])
+    batch = next(one for place, one in enumerate(batches) if place == row)
+    raster = rasters_from_arrow(inside_structs(batch.column(0), physical))[0]
+    assert raster is not None
+    return raster
 
 
 def _raster_column(snapshot: Snapshot, column: str | None) -> str:

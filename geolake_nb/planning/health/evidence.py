@@ -6,7 +6,7 @@
 | `row_groups` | `path, row_group, rows, bytes, c.xmin … c.mmax, c.null_count, c.types, c.source` |
 | `footers` | `path, column, logical_type, crs, algorithm, geoparquet_crs, created_by`: a row a file and geo column |
 | `deep` | `path, rows, c.xmin … c.mmax, c.null_count, c.empty_count, c.bad, c.types, c.srids` |
-| `rasters` | `path`, and each raster column `c` as Havasu's group (`RASTER_V1`), with or without its bands |
+| `rasters` | `path`, and each raster column `c` as `raster_facts` of Havasu's group, with or without its bands |
 
 Paths are those of the file table; all else may be left out. In `footers`, a `logical_type` is `GEOMETRY`, `GEOGRAPHY`
 or null; a `crs` is null where the file leaves it at its default; a `geoparquet_crs` is null without GeoParquet

@@ -52,7 +52,10 @@ class _Rasters:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bands:
-    """The bands of all rasters in one long column, each with the position of its raster."""
+    """The bands of all rasters in one long column, each with the position of its raster.
+
+    Of bytes and URLs it has how long they are.
+    """
 
     groups: pa.StructArray
     raster: NDArray[np.intp]
@@ -119,7 +122,7 @@ def _bands(rasters: _Rasters) -> _Bands:
     return _Bands(pa.concat_arrays(parts), np.concatenate(owners).astype(np.intp))
 
 
-def _rest(column: pa.StructArray) -> pa.ListArray | None:
+def _rest(column: pa.StructArray) -> pa.LargeListArray | None:
     return pc.struct_field(column, "bands") if column.type.get_field_index("bands") >= 0 else None
 
 
@@ -148,11 +151,11 @@ def _no_crs(rasters: _Rasters) -> NDArray[np.bool_]:
 def _unresolved_crs(rasters: _Rasters) -> NDArray[np.bool_]:
     texts = pc.struct_field(rasters.column, "crs_wkt")
     wrong = np.zeros(len(texts), np.bool_)
-    for text in texts.drop_null().unique().to_pylist():
+    for code in texts.indices.drop_null().unique():
         try:
-            Crs(text).to_pyproj()
+            Crs(texts.dictionary[code.as_py()].as_py()).to_pyproj()
         except CrsError:
-            wrong |= flags(pc.equal(texts, text))
+            wrong |= flags(pc.equal(texts.indices, code))
     return wrong
 
 
@@ -162,7 +165,7 @@ def _pixel_type(_: _Rasters, bands: _Bands) -> NDArray[np.bool_]:
 
 def _data_size(rasters: _Rasters, bands: _Bands) -> NDArray[np.bool_]:
     cells = (rasters.numbers("width") * rasters.numbers("height"))[bands.raster]
-    stored = _numbers(pc.binary_length(bands.field("data")))
+    stored = _numbers(bands.field("data"))
     # Havasu, In-db band: the size of `data` is width * height * pixel_size.
     with np.errstate(invalid="ignore"):
         wrong: NDArray[np.bool_] = stored != cells * _pixel_sizes(bands)
@@ -170,7 +173,7 @@ def _data_size(rasters: _Rasters, bands: _Bands) -> NDArray[np.bool_]:
 
 
 def _no_data_size(rasters: _Rasters, bands: _Bands) -> NDArray[np.bool_]:
-    stored = _numbers(pc.binary_length(bands.field("no_data")))
+    stored = _numbers(bands.field("no_data"))
     wrong: NDArray[np.bool_] = stored != _pixel_sizes(bands)
     return wrong & ~np.isnan(stored) & ~_pixel_type(rasters, bands)
 
@@ -187,8 +190,7 @@ def _out_db(_: _Rasters, bands: _Bands) -> NDArray[np.bool_]:
     # Havasu, Raster: without data the band is out-db, and then band number and URL must be non-null.
     outside = flags(pc.is_null(bands.field("data")))
     number = _numbers(bands.field("out_db_band_no"))
-    no_url = flags(pc.equal(pc.utf8_length(pc.fill_null(bands.field("out_db_url"), "")), 0))
-    wrong: NDArray[np.bool_] = outside & (no_url | ~(number >= 0))
+    wrong: NDArray[np.bool_] = outside & ~((_numbers(bands.field("out_db_url")) > 0) & (number >= 0))
     return wrong
 
 
