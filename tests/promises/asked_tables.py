@@ -11,6 +11,7 @@ import datetime as dt
 import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import duckdb
 import numpy as np
@@ -21,18 +22,32 @@ import shapely
 import geolake_nb as gl
 from tests.promises.asked_arcs import Arcs
 from tests.promises.foreign_boxes import give_boxes
-from tests.promises.random_questions import GEO, WORDS, Scan
-from tests.promises.written_bounds import live_files
+from tests.promises.random_questions import GEO, OF_PARTITIONS, WORDS, Scan
+from tests.promises.written_bounds import delta_adds, live_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from tests.iceberg_spark import IcebergSpark
 
-__all__ = ["Asked", "delta_states", "havasu_states", "iceberg_states", "make_rows", "parquet_states"]
+__all__ = [
+    "ICEBERG_SHAPES",
+    "PACKING",
+    "SPARK_SHAPES",
+    "TYPES",
+    "Asked",
+    "apply_plan",
+    "delta_states",
+    "havasu_states",
+    "iceberg_states",
+    "make_rows",
+    "parquet_states",
+    "sql_values",
+    "write_rows",
+]
 
 TYPES = {"geom": gl.geometry(), "place": gl.geography()}
 PACKING = {"target_file_size": "10KB", "row_group_rows": 40}
@@ -115,10 +130,17 @@ class Asked:
     collated: bool = False
     changed: bool = False
     """Whether `name` is called `title` now, and `day` is another column, that has no values yet."""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    """The columns that the rows are partitioned by, with their types in DuckDB."""
 
     def questions(self, filters: Sequence[str]) -> list[str]:
-        """The filters with the columns as they are called now."""
-        return [f"title{sql[4:]}" if self.changed and sql.startswith("name ") else sql for sql in filters]
+        """The filters with the columns as they are called now, and those of the partitions."""
+        named = [f"title{sql[4:]}" if self.changed and sql.startswith("name ") else sql for sql in filters]
+        return [*named, *self.of_partitions()]
+
+    def of_partitions(self) -> Sequence[str]:
+        """The filters of the columns that the rows are partitioned by."""
+        return OF_PARTITIONS if self.partitions else ()
 
     def files(self) -> list[Path]:
         return live_files(self.folder, self.form)
@@ -134,7 +156,10 @@ class Asked:
         if self.form == "delta":
             frame = self.spark.read.format("delta").load(str(self.folder))
         else:
-            frame = self.spark.read.parquet(*map(str, self.files()))
+            reader = self.spark.read
+            if self.form == "parquet":  # or the folders would say nothing; the files of Havasu hold what theirs say
+                reader = reader.option("basePath", str(self.folder))
+            frame = reader.parquet(*map(str, self.files()))
         kinds = {one.name: one.dataType.simpleString() for one in frame.schema}
         shapes = [name if kinds[name] == "binary" else f"st_asbinary({name}) AS {name}" for name in GEO]
         return self._scan(frame.selectExpr("id", *shapes, *asked).toArrow(), filters)
@@ -144,16 +169,35 @@ class Asked:
         # Its optimizer takes the bounds in a footer for granted, and NaN is not in them.
         engine.execute("SET disabled_optimizers = 'statistics_propagation'")
         parts = []
-        for path in self.files():
-            described = "SELECT column_name, column_type FROM (DESCRIBE FROM read_parquet(?))"
-            kinds = dict(engine.execute(described, [str(path)]).fetchall())
+        for source, values in self._for_each_file():
+            described = f"SELECT column_name, column_type FROM (DESCRIBE {source})"
+            kinds = dict(engine.execute(described, values).fetchall())
             shapes = [f"st_aswkb({name}) AS {name}" if kinds[name].startswith("GEO") else name for name in GEO]
             asked = [f"({self._for_duckdb(sql, kinds)}) AS q{number}" for number, sql in enumerate(filters)]
-            query = f"SELECT id, {', '.join([*shapes, *asked])} FROM read_parquet(?)"
-            parts.append(engine.sql(query, params=[str(path)]).to_arrow_table())
+            query = f"SELECT id, {', '.join([*shapes, *asked])} FROM ({source})"
+            parts.append(engine.sql(query, params=values).to_arrow_table())
         whole = pa.concat_tables(parts, promote_options="permissive")
         live = ~np.isin(whole["id"].to_numpy(), list(self.deleted))
         return self._scan(whole.filter(pa.array(live)), filters)
+
+    def _for_each_file(self) -> Iterator[tuple[str, list[str | None]]]:
+        """All columns of each live file in DuckDB's SQL, with its parameters.
+
+        Partition values are in Delta's log and in the folders of Parquet sets; files of Iceberg hold them themselves.
+        """
+        if self.form == "delta":
+            told = "".join(f", CAST(? AS {kind}) AS {name}" for name, kind in self.partitions.items())
+            source = f"SELECT *{told} FROM read_parquet(?, hive_partitioning = false)"
+            for path, add in delta_adds(self.folder).items():
+                values = [add["partitionValues"][name] for name in self.partitions]
+                yield source, [*values, str(self.folder / unquote(path))]
+            return
+        how = "false"
+        if self.form == "parquet" and self.partitions:
+            types = ", ".join(f"{name}: {kind}" for name, kind in self.partitions.items())
+            how = f"true, hive_types = {{{types}}}"
+        for file in self.files():
+            yield f"FROM read_parquet(?, hive_partitioning = {how})", [str(file)]
 
     def _for_duckdb(self, sql: str, held: Container[str]) -> str:
         """The filter of the columns that a file holds; Spark's UTF8_LCASE compares what is left in lower case."""
@@ -178,31 +222,34 @@ class Asked:
 # ---- the operations of each format: each yields its name when it is done
 
 
-def _write(asked: Asked, rows: pa.Table, **options: Any) -> None:
+def write_rows(asked: Asked, rows: pa.Table, **options: Any) -> None:
     gl.write(rows, asked.folder, format=asked.form, spark=asked.spark, **PACKING, **options)
 
 
-def _apply(asked: Asked, verb: str, *, consent: Any = (), **options: Any) -> Any:
+def apply_plan(asked: Asked, verb: str, *, consent: Any = (), **options: Any) -> Any:
     plan = getattr(gl.open(str(asked.folder)), f"plan_{verb}")(**options)
     return plan.apply(spark=asked.spark, consent=consent)
 
 
-def _values(rows: pa.Table, *, geom: str, place: str) -> str:
+def sql_values(rows: pa.Table, *, geom: str, place: str) -> str:
     """The rows as VALUES of Spark."""
-    lines = []
-    for row in rows.to_pylist():
-        shapes = [
-            "NULL" if row[name] is None else text.format(row[name].hex())
-            for name, text in (("geom", geom), ("place", place))
-        ]
-        x = "NULL" if row["x"] is None else f"double('{row['x']}')"
-        name = "NULL" if row["name"] is None else f"'{row['name']}'"
-        n = "NULL" if row["n"] is None else str(row["n"])
-        lines.append(f"({row['id']}L, {n}, {x}, {name}, DATE'{row['day']}', {', '.join(shapes)})")
-    return ", ".join(lines)
+    written = {"geom": geom, "place": place, "x": "double('{}')", "day": "DATE'{}'", "since": "DATE'{}'"}
+    lines = [
+        ", ".join(
+            _literal(value, written.get(name, "'{}'" if isinstance(value, str) else "{}"))
+            for name, value in row.items()
+        )
+        for row in rows.to_pylist()
+    ]
+    return ", ".join(f"({line})" for line in lines)
+
+
+def _literal(value: Any, text: str) -> str:
+    return "NULL" if value is None else text.format(value.hex() if isinstance(value, bytes) else value)
 
 
 SPARK_SHAPES = {"geom": "st_geomfromwkb(X'{}', 4326)", "place": "st_geogfromwkb(X'{}')"}
+ICEBERG_SHAPES = {**SPARK_SHAPES, "geom": "st_setsrid(st_geomfromwkb(X'{}'), 4326)"}
 
 
 def _change_columns(asked: Asked, sql: Callable[[str], Any], table: str) -> None:
@@ -215,26 +262,26 @@ def _change_columns(asked: Asked, sql: Callable[[str], Any], table: str) -> None
 def delta_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     """Create, append, Spark's own rows, deletes and columns, repair, rewrite, collate, and take it back."""
     table = f"delta.`{asked.folder}`"
-    _write(asked, make_rows(seed, 0, size), columns=TYPES)
+    write_rows(asked, make_rows(seed, 0, size), columns=TYPES)
     yield "write"
-    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    write_rows(asked, make_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
     asked.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
     own = make_rows(seed + 2, 2 * size, 60)
-    asked.spark.sql(f"INSERT INTO {table} VALUES {_values(own, **SPARK_SHAPES)}")
+    asked.spark.sql(f"INSERT INTO {table} VALUES {sql_values(own, **SPARK_SHAPES)}")
     yield "Spark's insert"
     asked.spark.sql(f"DELETE FROM {table} WHERE id % 7 = 3")
     asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
     yield "Spark's delete"
-    _apply(asked, "repair")
+    apply_plan(asked, "repair")
     yield "repair"
     asked.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
     _change_columns(asked, asked.spark.sql, table)
     yield "Spark's other columns"
-    _apply(asked, "collations", changes={"title": "spark.UTF8_LCASE"}, consent="collations")
+    apply_plan(asked, "collations", changes={"title": "spark.UTF8_LCASE"}, consent="collations")
     asked.collated = True
     yield "collations"
-    rewritten = _apply(asked, "rewrite", cluster_by="geom", **PACKING)
+    rewritten = apply_plan(asked, "rewrite", cluster_by="geom", **PACKING)
     yield "rewrite"
     rewritten.undo(spark=asked.spark)
     yield "undo"
@@ -244,28 +291,27 @@ def enabled_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     """A table of bytes that Spark wrote, whose columns become geo columns."""
     frame = asked.spark.createDataFrame(make_rows(seed, 0, size).to_pandas()).repartitionByRange(4, "id")
     frame.write.format("delta").save(str(asked.folder))
-    _apply(asked, "enable", columns=TYPES, consent="geospatial")
+    apply_plan(asked, "enable", columns=TYPES, consent="geospatial")
     yield "enable"
 
 
 def iceberg_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     """The same with Iceberg's own Spark as the other writer."""
     assert asked.iceberg is not None
-    _write(asked, make_rows(seed, 0, size), columns=TYPES, properties={"write.delete.mode": "merge-on-read"})
+    write_rows(asked, make_rows(seed, 0, size), columns=TYPES, properties={"write.delete.mode": "merge-on-read"})
     yield "write"
-    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    write_rows(asked, make_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
     own = make_rows(seed + 2, 2 * size, 60)
-    shapes = {"geom": "st_setsrid(st_geomfromwkb(X'{}'), 4326)", "place": SPARK_SHAPES["place"]}
-    asked.iceberg.sql(f"INSERT INTO {asked.name} VALUES {_values(own, **shapes)}")
+    asked.iceberg.sql(f"INSERT INTO {asked.name} VALUES {sql_values(own, **ICEBERG_SHAPES)}")
     asked.iceberg.sql(f"DELETE FROM {asked.name} WHERE id % 7 = 3")
     asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
     yield "Spark's insert and delete"
-    _apply(asked, "repair")
+    apply_plan(asked, "repair")
     yield "repair"
     _change_columns(asked, asked.iceberg.sql, asked.name)
     yield "Spark's other columns"
-    rewritten = _apply(asked, "rewrite", cluster_by="place", **PACKING)
+    rewritten = apply_plan(asked, "rewrite", cluster_by="place", **PACKING)
     yield "rewrite"
     rewritten.undo(spark=asked.spark)
     yield "undo"
@@ -274,14 +320,14 @@ def iceberg_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
 def havasu_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     """Two columns of geometries, since Havasu has no geographies."""
     types = {name: gl.geometry(encoding="ewkb") for name in GEO}
-    _write(asked, make_rows(seed, 0, size), columns=types)
+    write_rows(asked, make_rows(seed, 0, size), columns=types)
     yield "write"
-    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    write_rows(asked, make_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
     give_boxes(asked.folder, "tighten")
-    _apply(asked, "repair", verify=True)
+    apply_plan(asked, "repair", verify=True)
     yield "repair"
-    rewritten = _apply(asked, "rewrite", cluster_by="geom", **PACKING)
+    rewritten = apply_plan(asked, "rewrite", cluster_by="geom", **PACKING)
     yield "rewrite"
     rewritten.undo(spark=asked.spark)
     yield "undo"
@@ -293,13 +339,13 @@ def parquet_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     rows = make_rows(seed, 0, size)
     for start in range(0, size, 80):
         pq.write_table(rows.slice(start, 80), asked.folder / f"part-{start:05}.parquet", row_group_size=40)
-    _apply(asked, "repair", columns=TYPES)
+    apply_plan(asked, "repair", columns=TYPES)
     yield "repair"
-    _write(asked, make_rows(seed + 1, size, size // 2), mode="append")
+    write_rows(asked, make_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
     (asked.folder / "part-00080.parquet").unlink()
     yield "a file removed"
-    rewritten = _apply(asked, "rewrite", cluster_by="geom", covering=True, **PACKING)
+    rewritten = apply_plan(asked, "rewrite", cluster_by="geom", covering=True, **PACKING)
     yield "rewrite"
     rewritten.undo(spark=asked.spark)
     yield "undo"

@@ -26,10 +26,29 @@ if TYPE_CHECKING:
 
     from tests.promises.asked_arcs import Arcs
 
-__all__ = ["WORDS", "Filter", "Question", "Scan", "draw_questions", "filters_of"]
+__all__ = ["OF_PARTITIONS", "WORDS", "Filter", "Question", "Scan", "draw_questions", "filters_of"]
 
 WORDS = ("anna", "Anna", "BERT", "bert", "Ärger", "ärger", "zoë", "ZOË", "", "straße", "Zürich", "m", "M", "émile")
 GEO = ("geom", "place")
+OF_PARTITIONS = (
+    "part = 'a/b: 1%'",
+    "part <> 'ü'",
+    "part < 'b'",
+    "part >= 'ü'",
+    "part IN ('ü', 'k=v', 'nowhere')",
+    "part IS NULL",
+    "level = 10",
+    "level < 2",
+    "level > 2",  # as texts 10 would not be
+    "level IN (-3, 10)",
+    "level IS NOT NULL",
+    "since = DATE '2024-02-29'",
+    "since <= DATE '1969-12-31'",
+    "since > DATE '1969-12-31'",
+    "since IN (DATE '1969-12-31', DATE '2030-01-01')",
+    "since IS NULL",
+)
+"""Comparisons of `part`, `level` and `since`, which some tables are partitioned by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +159,10 @@ class Compound:
 Question = Window | Relation | Filter | Compound
 
 
-def draw_questions(seed: int, count: int, scan: Scan, filters: Sequence[str]) -> list[Question]:
-    """So many questions around the rows of a scan, and some that are always asked."""
+def draw_questions(
+    seed: int, count: int, scan: Scan, filters: Sequence[str], windowed: Sequence[str] = ()
+) -> list[Question]:
+    """So many questions around the rows of a scan, and some that are always asked: `windowed` with a window."""
     rng = random.Random(seed)
     world = Box(-180, -90, 180, 90)
     fixed: list[Question] = [Window(name, world) for name in GEO]
@@ -151,6 +172,7 @@ def draw_questions(seed: int, count: int, scan: Scan, filters: Sequence[str]) ->
     fixed += [Filter(sql) for sql in filters]
     fixed += [_relation(rng, op, scan, moved=moved) for op in SpatialOp for moved in (False, True)]
     drawn = [_draw(rng, scan, filters, depth=rng.choice((0, 0, 1, 1, 2))) for _ in range(count)]
+    drawn += [Compound(word, (Filter(sql), _window(rng, scan))) for sql in windowed for word in ("AND", "OR")]
     return [*fixed, *drawn]
 
 
