@@ -23,9 +23,10 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from geolake_nb.planning.scan.explain import explain
+from geolake_nb.planning.scan.reason import ScanReason
 from geolake_nb.spark.collator import collator_of
 from tests.iceberg_spark import IcebergSpark
-from tests.promises import asked_tables
+from tests.promises import asked_partitions, asked_tables
 from tests.promises.asked_tables import Asked
 from tests.promises.random_questions import Question, Relation, draw_questions, filters_of
 from tests.spark_session import delta_session
@@ -48,6 +49,8 @@ class Tally:
     found: Counter[str] = field(default_factory=Counter)
     files: Counter[str] = field(default_factory=Counter)
     files_skipped: Counter[str] = field(default_factory=Counter)
+    by_partition: Counter[str] = field(default_factory=Counter)
+    """Files that were skipped for the value of a partition column."""
     groups: Counter[str] = field(default_factory=Counter)
     groups_skipped: Counter[str] = field(default_factory=Counter)
     relations: Counter[SpatialOp] = field(default_factory=Counter)
@@ -58,8 +61,8 @@ class Tally:
         for state in self.asked:
             yield (
                 f"{state}: {self.asked[state]:,} questions, {self.found[state]:,} rows found; skipped "
-                f"{self.files_skipped[state]:,} of {self.files[state]:,} files, "
-                f"{self.groups_skipped[state]:,} of {self.groups[state]:,} row groups"
+                f"{self.files_skipped[state]:,} of {self.files[state]:,} files, {self.by_partition[state]:,} by their "
+                f"partition, {self.groups_skipped[state]:,} of {self.groups[state]:,} row groups"
             )
 
 
@@ -79,7 +82,7 @@ def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> No
         tally.problems.append(f"{where}: the live files are others")
         return
     collator = collator_of(asked.spark)
-    for question in draw_questions(seed, questions, scans[0], filters):
+    for question in draw_questions(seed, questions, scans[0], filters, asked.of_partitions()):
         true = [question.judge(scan)[0] for scan in scans]
         if not np.array_equal(*true):
             tally.problems.append(f"{where}: Spark and DuckDB differ on {question}")
@@ -99,6 +102,7 @@ def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> No
             tally.relations[question.op] += len(wanted)
         tally.files[where] += len(found.files)
         tally.files_skipped[where] += len(found.files) - len(kept)
+        tally.by_partition[where] += int(found.judgement.among(ScanReason.PARTITION).sum())
         tally.groups[where] += len(held)
         tally.groups_skipped[where] += len(held) - len(chosen)
 
@@ -137,16 +141,22 @@ def run(
     tally: Tally,
     forms: tuple[str, ...] = ("delta", "havasu", "iceberg", "parquet"),
 ) -> None:
-    """All operations on one table of each format."""
+    """All operations on one table of each format, and on one that is partitioned."""
     for form in forms:
-        path, name = folder / f"asked_{form}_{seed}", ""
-        if form == "iceberg":
-            assert iceberg is not None
-            name = f"ice.asked.t{seed}"
-            path = iceberg.warehouse / "asked" / f"t{seed}"
-        asked = Asked(form, path, spark, iceberg if form == "iceberg" else None, name)
-        for state in getattr(asked_tables, f"{form}_states")(asked, seed, size):
-            ask(asked, state, seed, questions, tally)
+        for kind, states, rows, partitions in (
+            ("asked", asked_tables, size, {}),
+            # Each partition is a file of its own.
+            ("partitioned", asked_partitions, size // 2, asked_partitions.COLUMNS),
+        ):
+            path, name = folder / f"{kind}_{form}_{seed}", ""
+            if form == "iceberg":
+                assert iceberg is not None
+                name = f"ice.{kind}.t{seed}"
+                path = iceberg.warehouse / kind / f"t{seed}"
+            its_own = iceberg if form == "iceberg" else None
+            asked = Asked(form, path, spark, its_own, name, partitions=partitions)
+            for state in getattr(states, f"{form}_states")(asked, seed, rows):
+                ask(asked, f"{kind}, {state}" if partitions else state, seed, questions, tally)
         if form != "parquet":
             made = Asked(form, folder / f"converted_{form}_{seed}", spark)
             for state in asked_tables.converted_states(made, seed, size):

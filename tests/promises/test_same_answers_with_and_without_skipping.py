@@ -11,7 +11,7 @@ import pytest
 
 from geolake_nb.core.predicate_ops import SpatialOp
 from tests.heavy.same_answers import Tally, ask, run
-from tests.promises import asked_tables
+from tests.promises import asked_partitions, asked_tables
 from tests.promises.asked_tables import Asked
 
 pytestmark = pytest.mark.spark
@@ -43,6 +43,10 @@ def assert_same(tally: Tally) -> None:
         assert tally.found[state] > count, state
         # Or there would be nothing to lose.
         assert tally.files_skipped[state] > 0.1 * tally.files[state], state
+    partitioned = [state for state in tally.asked if "partitioned" in state]
+    assert partitioned
+    for state in partitioned:
+        assert tally.by_partition[state] > QUESTIONS, state
 
 
 def test_a_bound_that_loses_rows_is_seen(spark, tmp_path):
@@ -62,6 +66,16 @@ def test_a_bound_that_loses_rows_is_seen(spark, tmp_path):
         ask(asked, "broken", 3, QUESTIONS, tally)
         lost = [problem for problem in tally.problems if "the files that are kept lack the rows" in problem]
         assert any(f"({column}," in problem for problem in lost), column
+
+
+def test_a_partition_that_loses_rows_is_seen(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("geolake_nb.formats.parquet.hive_paths.unquote", str)
+    asked = Asked("parquet", tmp_path / "t", spark, partitions=asked_partitions.COLUMNS)
+    next(asked_partitions.parquet_states(asked, 3, SIZE // 2))
+    tally = Tally()
+    ask(asked, "broken", 3, QUESTIONS, tally)
+    lost = [problem for problem in tally.problems if "the files that are kept lack the rows" in problem]
+    assert any("of part = 'a/b: 1%' AND ST_" in problem for problem in lost), tally.problems
 
 
 def cut_to_a_point(low, high):
