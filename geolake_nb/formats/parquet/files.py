@@ -30,7 +30,14 @@ from geolake_nb.formats.parquet.footer import MAGIC
 from geolake_nb.formats.parquet.footer_boxes import GeoEvidence, locate, without_column
 from geolake_nb.formats.parquet.footer_scalars import footer_scalars
 from geolake_nb.formats.parquet.footer_view import FileView, FooterReader
-from geolake_nb.formats.parquet.hive_paths import glob_pattern, has_glob, is_hidden, is_parquet_name, partition_arrays
+from geolake_nb.formats.parquet.hive_paths import (
+    glob_pattern,
+    has_glob,
+    is_hidden,
+    is_parquet_name,
+    partition_arrays,
+    partition_bounds,
+)
 from geolake_nb.formats.snapshot import Feature, Protocol, Snapshot, TableFormat
 from geolake_nb.formats.storage import Entry, Storage
 from geolake_nb.formats.storage_place import require_utf8, without_query
@@ -180,7 +187,7 @@ def read_parquet_set(
         _shared_properties(views),
         tuple(partitions),
         ParquetDetails(storage, views, tuple(problems)),
-        _Scalars(views, schema, partitions, frozenset(partial)),
+        _Scalars(views, schema, partition_bounds(paths, partitions), frozenset(partial)),
     )
 
 
@@ -359,7 +366,7 @@ class _Scalars:
         self,
         views: Sequence[FileView],
         schema: Schema,
-        partitions: Mapping[str, pa.Array],
+        partitions: Mapping[str, tuple[pa.Array, pa.Array]],
         ambiguous: frozenset[str],
     ) -> None:
         self._views = views
@@ -382,14 +389,14 @@ class _Scalars:
         stored = footer_scalars(self._views, path, column.type) if in_files else None
         if len(path) > 1 or path[0] not in self._partitions:
             return stored
-        values = self._partitions[path[0]]
+        low, high = self._partitions[path[0]]
         rows = pa.array([view.metadata.num_rows for view in self._views], pa.int64())
         if not in_files:
-            nulls = pc.if_else(pc.is_null(values), rows, pa.scalar(0, pa.int64()))
-            return ScalarColumn(values, values, nulls, rows)
-        if stored is None or stored.minimum.type != values.type:
+            nulls = pc.if_else(pc.is_null(low), rows, pa.scalar(0, pa.int64()))
+            return ScalarColumn(low, high, nulls, rows)
+        if stored is None or stored.minimum.type != low.type:
             return None
         # Engines differ on which of the two counts, so that bounds hold for both.
-        low = pc.min_element_wise(values, stored.minimum, skip_nulls=False)
-        high = pc.max_element_wise(values, stored.maximum, skip_nulls=False)
+        low = pc.min_element_wise(low, stored.minimum, skip_nulls=False)
+        high = pc.max_element_wise(high, stored.maximum, skip_nulls=False)
         return ScalarColumn(low, high, None, rows)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "glob_pattern",
@@ -18,6 +19,7 @@ __all__ = [
     "is_hidden",
     "is_parquet_name",
     "partition_arrays",
+    "partition_bounds",
     "partition_folder",
     "partition_values",
 ]
@@ -28,6 +30,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 # What Spark and Hive escape in the names of folders.
 _SPECIAL = re.compile(r"""[\x01-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
+_BEYOND_ASCII = re.compile(r"%[89A-Fa-f][0-9A-Fa-f]")
 _GLOB = re.compile(r"\*\*/|\*\*|\*|\?|\[!?[^\]/]+\]|[^*?\[]+|\[")
 
 
@@ -77,8 +80,8 @@ def glob_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def partition_values(path: str) -> dict[str, str | None]:
-    """What the folders of a path say, escapes decoded.
+def partition_values(path: str, *, escapes: str = "utf-8") -> dict[str, str | None]:
+    """What the folders of a path say, escapes decoded; in values they are bytes of the encoding `escapes`.
 
     >>> partition_values("k=a%20b/x=__HIVE_DEFAULT_PARTITION__/f.parquet")
     {'k': 'a b', 'x': None}
@@ -87,7 +90,7 @@ def partition_values(path: str) -> dict[str, str | None]:
     for part in path.split("/")[:-1]:
         name, mark, value = part.partition("=")
         if mark and name:
-            found[unquote(name)] = None if value == _NULL else unquote(value)
+            found[unquote(name)] = None if value == _NULL else unquote(value, escapes)
     return found
 
 
@@ -119,6 +122,24 @@ def partition_arrays(paths: Sequence[str]) -> tuple[dict[str, pa.Array], tuple[s
     shared = [name for name in names if all(name in row for row in rows)]
     arrays = {name: _typed([row[name] for row in rows]) for name in shared}
     return arrays, tuple(name for name in names if name not in arrays)
+
+
+def partition_bounds(paths: Sequence[str], arrays: Mapping[str, pa.Array]) -> dict[str, tuple[pa.Array, pa.Array]]:
+    """The least and the greatest value of each partition column that an engine reads for each of these files.
+
+    >>> paths = ["k=%C3%BC/a", "k=b/b"]
+    >>> [one.to_pylist() for one in partition_bounds(paths, partition_arrays(paths)[0])["k"]]
+    [['Ã¼', 'b'], ['ü', 'b']]
+    """
+    bounds = {name: (values, values) for name, values in arrays.items()}
+    if any(_BEYOND_ASCII.search(path) for path in paths):
+        # Spark takes each escape for a character, where Arrow and DuckDB take it for a byte of UTF-8.
+        rows = [partition_values(path, escapes="latin-1") for path in paths]
+        for name, values in arrays.items():
+            if pa.types.is_string(values.type):
+                others = pa.array([row[name] for row in rows], pa.string())
+                bounds[name] = pc.min_element_wise(values, others), pc.max_element_wise(values, others)
+    return bounds
 
 
 def _typed(values: list[str | None]) -> pa.Array:

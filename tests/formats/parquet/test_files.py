@@ -27,6 +27,7 @@ from geolake_nb.formats.parquet.foreign_boxes import MARGIN, usable_box, widened
 from geolake_nb.formats.parquet.row_groups import row_groups
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
+from geolake_nb.planning.scan.explain import explain
 
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 
@@ -446,6 +447,16 @@ def test_a_partition_column_that_is_in_the_files_too_is_bounded_by_both(tmp_path
     column = open_parquet(tmp_path).scalars(("k",))
     assert column.minimum.to_pylist() == [1, 2]
     assert column.maximum.to_pylist() == [1, 7]
+
+
+def test_escapes_beyond_ascii_are_bounded_as_utf8_and_as_spark_reads_them(tmp_path):
+    for value in ("%C3%BC", "b%3A", "__HIVE_DEFAULT_PARTITION__"):
+        point_file(tmp_path / f"k={value}" / "a.parquet", 1, 1)
+    snapshot = open_parquet(tmp_path)
+    assert values(snapshot, "partition.k") == ["ü", None, "b:"]
+    found = {sql: explain(snapshot, sql).kept["path"].to_pylist() for sql in ("k = 'ü'", "k = 'Ã¼'", "k = 'b:'")}
+    one, other = "k=%C3%BC/a.parquet", "k=b%3A/a.parquet"
+    assert found == {"k = 'ü'": [one], "k = 'Ã¼'": [one], "k = 'b:'": [other]}
 
 
 def test_files_of_different_schemas_are_joined_and_the_difference_is_told(tmp_path):
