@@ -395,7 +395,9 @@ class _Scalars:
             nulls = pc.if_else(pc.is_null(low), rows, pa.scalar(0, pa.int64()))
             return ScalarColumn(low, high, nulls, rows)
         if stored is None or stored.minimum.type != low.type:
-            return None
+            # No column at all would let the folders speak for the rows.
+            nothing = pa.nulls(len(rows), low.type)
+            return ScalarColumn(nothing, nothing)
         # Engines differ on which of the two counts, so that bounds hold for both.
         low = pc.min_element_wise(low, stored.minimum, skip_nulls=False)
         high = pc.max_element_wise(high, stored.maximum, skip_nulls=False)

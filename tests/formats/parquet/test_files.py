@@ -449,6 +449,12 @@ def test_a_partition_column_that_is_in_the_files_too_is_bounded_by_both(tmp_path
     assert column.maximum.to_pylist() == [1, 7]
 
 
+def test_a_partition_column_that_is_in_the_files_with_another_type_skips_nothing(tmp_path):
+    for value in (1, 2):
+        point_file(tmp_path / f"k={value}" / "a.parquet", 1, 1, k=pa.array([7], pa.int32()))
+    assert explain(open_parquet(tmp_path), "k = 7").read.files == 2
+
+
 def test_escapes_beyond_ascii_are_bounded_as_utf8_and_as_spark_reads_them(tmp_path):
     for value in ("%C3%BC", "b%3A", "__HIVE_DEFAULT_PARTITION__"):
         point_file(tmp_path / f"k={value}" / "a.parquet", 1, 1)
