@@ -326,7 +326,11 @@ def _probe(storage: Storage, hint: _Hint) -> list[Entry]:
             names = [f"{version:020}.checkpoint.parquet"]
         found = [*map(entry, names), entry(f"{version:020}.json")]
         version += 1
+    first = version
     while len(found) < _MAX_PROBES and (commit := entry(f"{version:020}.json")) is not None:
+        # Some servers have an answer for every path, which is no commit.
+        if version == first and storage.read_range(commit.path, 0, 1) != b"{":
+            break
         found.append(commit)
         version += 1
     return [one for one in found if one is not None]

@@ -252,6 +252,29 @@ def test_without_a_listing_the_log_is_found_by_its_names(made, hint):
     assert len(listing.checkpoints) == (hint is not None)
 
 
+def test_a_server_that_has_an_answer_for_every_path_has_no_log(made):
+    asked = []
+
+    class Willing(Unlisted):
+        def exists(self, path):
+            asked.append(path)
+            return True
+
+        def size(self, path):
+            return 9
+
+        def read(self, path):
+            return b"<!DOCTYPE html>"
+
+        def read_range(self, path, start, length):
+            return b"<!DOCTYPE html>"[start : start + length]
+
+    storage = made.storage
+    with pytest.raises(NotATableError):
+        list_log(Willing(storage._place, storage._backend))
+    assert len(asked) < 10
+
+
 class Paged(Storage):
     """A store that tells of four files in one answer, in the order of their names."""
 
