@@ -108,7 +108,8 @@ def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
 
 def _print_traceback() -> None:
     if os.environ.get(_DEBUG):
-        print(without_secrets(traceback.format_exc()), end="", file=sys.stderr)
+        for line in without_secrets(traceback.format_exc()).splitlines():
+            print(printable(line), file=sys.stderr)
 
 
 class _Parser(argparse.ArgumentParser):

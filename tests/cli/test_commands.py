@@ -161,6 +161,17 @@ def test_a_fault_of_ours_is_one_sentence_and_exits_with_three(delta, capsys, mon
     assert "hush" not in shown
 
 
+def test_nothing_that_a_terminal_acts_upon_is_in_a_traceback(tmp_path, capsys, monkeypatch):
+    hostile = tmp_path / "a\x1b]0;owned\x07\x1b[2J\u202e.parquet"
+    hostile.write_bytes(b"PAR1 and nothing else PAR1")
+    monkeypatch.setenv("GEOLAKE_DEBUG", "1")
+    code, _, shown = run(capsys, "check", str(tmp_path))
+    assert code == 3
+    assert shown.startswith("Traceback")
+    assert r"a\x1b]0;owned\x07\x1b[2J\u202e.parquet" in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
 def test_a_name_that_is_no_utf8_is_shown_and_to_be_renamed(tmp_path, capsys):
     made = small_tables.make_parquet(tmp_path / "parts") / "part-0.parquet"
     name = os.fsdecode(b"caf\xe9")
