@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.cli.table_options import add_table_options, open_table, print_json
+from geolake_nb.core.message_text import value_without_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
                 "timestamp": None if one.timestamp is None else one.timestamp.isoformat(),
                 "operation": one.operation,
                 "parent": one.parent,
-                "details": dict(one.details),
+                "details": value_without_secrets(one.details),
             }
             for one in history
         ]

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SECRET_NAME", "plural", "printable", "shortened", "url_without_secrets", "without_secrets"]
+__all__ = [
+    "SECRET_NAME",
+    "plural",
+    "printable",
+    "shortened",
+    "url_without_secrets",
+    "value_without_secrets",
+    "without_secrets",
+]
 
-SECRET_NAME = re.compile(r"key|secret|token|password|passwd|\bsig\b|\bsas\b|sas_|signature|credential", re.IGNORECASE)
+SECRET_NAME = re.compile(
+    r"key|secret|token|password|passwd|passphrase|pwd|\bsig\b|\bsas\b|sas_|signature|credential|\bauth\b|authorization",
+    re.IGNORECASE,
+)
 """Where it is in the name of an option, a parameter or a header, the value is a secret."""
-_USER = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^\s/@\"']*@", re.IGNORECASE)
-_QUERY = re.compile(r"(\bhttps?://[^\s?\"']*)\?[^\s\"')]*", re.IGNORECASE)
+# A table may give the text, too: each pattern goes on behind what it has looked at.
+_USER = re.compile(r"(://)[^\s/@\"']*+@")
+_QUERY = re.compile(r"(\bhttps?://[^\s?\"']*+)(?:\?[^\s\"')]*+)?", re.IGNORECASE)
 # Most of a million paths have none of these, and are not looked at further.
 _MAY_HAVE_SECRETS = re.compile(r"[?#@%]|://[^/]*:")
 # Parts of a URL that is all of the text; a table gives it, so no pattern takes longer than the URL is long.
@@ -25,7 +39,9 @@ _WEB_QUERY = re.compile(r"[?#]")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
 _WITH_CONTAINER = ("abfs", "abfss", "wasb", "wasbs")
 _MOST_ESCAPES = 4
-_NAMED = re.compile(r"([\w.-]+)( ?[=:] ?)((?:Bearer |Basic )?[^\s,;&\"']+)")
+_NAMED = re.compile(
+    r"(?<![\w.-])([\w.-]++)(\\{0,3}[\"']? ?[=:] ?\\{0,3}[\"']?)((?!\*{3})(?:Bearer |Basic )?[^\s,;&\"'\\]++)"
+)
 _BEARER = re.compile(r"\b(Bearer|Basic) [^\s,;)\"']+")
 
 
@@ -71,6 +87,28 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     text = _QUERY.sub(r"\1", _USER.sub(r"\1", text))
     text = _BEARER.sub("***", text)
     return _NAMED.sub(lambda one: f"{one[1]}{one[2]}***" if SECRET_NAME.search(one[1]) else one[0], text)
+
+
+def value_without_secrets(value: Any, name: str = "") -> Any:
+    """A value out of a table as it may be shown: also inside of objects and of JSON, nothing under a secret's name.
+
+    >>> value_without_secrets({"properties": '{"fs.s3a.secret.key": "a b"}', "path": "https://me:pw@host/a?sig=1"})
+    {'properties': '{"fs.s3a.secret.key": "***"}', 'path': 'https://host/a'}
+    """
+    if SECRET_NAME.search(name):
+        return "***"
+    if isinstance(value, Mapping):
+        return {key: value_without_secrets(held, str(key)) for key, held in value.items()}
+    if isinstance(value, list):
+        return [value_without_secrets(held) for held in value]
+    if not isinstance(value, str):
+        return value
+    if value.lstrip()[:1] in ("{", "["):
+        try:
+            return json.dumps(value_without_secrets(json.loads(value)), ensure_ascii=False)
+        except (ValueError, RecursionError):
+            pass
+    return without_secrets(value)
 
 
 def url_without_secrets(url: str) -> str:

@@ -75,7 +75,7 @@ class VersionInfo:
     timestamp: datetime | None
     operation: str | None
     parent: int | None = None
-    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
     """What the format stores beside it: operation parameters and metrics, summary, refs."""
 
 

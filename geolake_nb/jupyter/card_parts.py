@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.message_text import plural, shortened
+from geolake_nb.core.message_text import (
+    SECRET_NAME,
+    plural,
+    shortened,
+    url_without_secrets,
+    value_without_secrets,
+)
 from geolake_nb.jupyter.card_style import card_style
 from geolake_nb.jupyter.html import Child, Markup, tag
 from geolake_nb.jupyter.magic_words import quoted_word
@@ -30,7 +35,6 @@ __all__ = [
 ]
 
 _NAME_LENGTH = 300
-_SECRET = re.compile(r"secret|token|passw|credential|access.?key|account.?key|signature|\bsas\b", re.IGNORECASE)
 
 
 def card(kind: str, *parts: Child) -> Markup:
@@ -54,12 +58,12 @@ def title(kind: str, place: str, *rest: Child) -> Markup:
 
 
 def name(text: str, length: int = _NAME_LENGTH) -> Markup:
-    """A name or a path out of a table, not longer than can be read.
+    """A name or a path out of a table, not longer than can be read; a URL without its secrets.
 
     >>> name("a" * 9, 5)
     '<code>aa...</code>'
     """
-    return tag("code", shortened(text, length))
+    return tag("code", shortened(url_without_secrets(text) if "://" in text else text, length))
 
 
 def setting(key: str, value: object) -> Markup:
@@ -68,7 +72,7 @@ def setting(key: str, value: object) -> Markup:
     >>> setting("fs.s3a.secret.key", "abc"), setting("owner", "me")
     ('<em>hidden</em>', '<code>me</code>')
     """
-    return tag("em", "hidden") if _SECRET.search(key) else name(str(value), 200)
+    return tag("em", "hidden") if SECRET_NAME.search(key) else name(str(value_without_secrets(value)), 200)
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
 
-from geolake_nb.core.message_text import url_without_secrets
+from geolake_nb.core.message_text import url_without_secrets, value_without_secrets, without_secrets
 from tests.promises.canaries import leaks
 from tests.promises.secret_urls import SECRET_URLS
 
@@ -43,10 +44,51 @@ def test_no_secret_is_left(url):
 
 
 @pytest.mark.parametrize(
-    "part", ["http://", "a.", "://a:", "://a@", "?", "%25", "%", "@", ":1", "https://a:1?", "%3F", "#"]
+    "part", ["a", "http://", "a.", "://a:", "://a@", "?", "%25", "%", "@", ":1", "https://a:1?", "%3F", "#", "\\"]
 )
-def test_a_long_url_takes_no_time(part):
+def test_a_long_text_takes_no_time(part):
     began = time.process_time()
-    url_without_secrets(part * (100_000 // len(part)))
-    url_without_secrets("x://" + part * (100_000 // len(part)))
+    for text in (part * (100_000 // len(part)), "x://" + part * (100_000 // len(part))):
+        url_without_secrets(text)
+        without_secrets(text)
     assert time.process_time() - began < 1
+
+
+SECRET = "wJalr XUtn/7MD"
+HELD = [
+    {"fs.s3a.secret.key": SECRET},
+    {"operationParameters": {"properties": json.dumps({"my.api_key": SECRET, "pwd": SECRET})}},
+    {"predicate": json.dumps([json.dumps({"fs.gs.auth.service.account.private.key": SECRET})])},
+    [{"authorization": f"Bearer {SECRET}"}, {"auth": SECRET}, {"passphrase": SECRET}],
+]
+
+
+@pytest.mark.parametrize("held", HELD, ids=["plain", "JSON", "JSON in JSON", "lists"])
+def test_nothing_is_shown_under_the_name_of_a_secret(held):
+    assert "wJalr" in str(held)
+    assert not {word for word in ("wJalr", "XUtn") if word in str(value_without_secrets(held))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AccountName=x;AccountKey=wJalrXUtn",
+        "jdbc:postgresql://u:wJalrXUtn@h/db",
+        '{"secret": "wJalrXUtn"',  # cut off, so that it is no JSON
+        '{\\"secret\\": \\"wJalrXUtn\\"',
+    ],
+)
+def test_no_secret_is_left_in_a_text(text):
+    assert "wJalr" not in value_without_secrets(text)
+
+
+def test_what_is_no_secret_is_shown_as_it_is():
+    held = {
+        "operation": "WRITE",
+        "rows": 3,
+        "ratio": 0.5,
+        "path": "s3://bucket/a=1/b.parquet",
+        "none": None,
+        "on": True,
+    }
+    assert value_without_secrets(held) == held

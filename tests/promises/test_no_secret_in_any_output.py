@@ -200,6 +200,32 @@ def test_of_a_table_in_a_bucket(s3, options, tmp_path):
     check_outputs(gl.open(url, storage_options=options), tmp_path / "out")
 
 
+def test_of_what_others_wrote_into_a_table(tmp_path, capsys):
+    held = {
+        "fs.s3a.secret.key": CANARIES["secretKey"],
+        "my.api_key": CANARIES["accessKeyId"],
+        "connection": f"AccountName=x;AccountKey={quote_plus(CANARIES['accountKey'])}",
+        "source": password_in("https://host.org/a") + f"?X-Amz-Signature={quote_plus(CANARIES['signature'])}",
+        "auth": CANARIES["bearerToken"],
+    }
+    made = LogMaker(tmp_path / "t")
+    fields = (field("id", "long", comment=held["source"]), field("geom", "geometry(OGC:CRS84)"))
+    made.commit(0, protocol("geospatial"), metadata(*fields, **held))
+    told = {"operationParameters": {"properties": json.dumps(held)}, "userMetadata": json.dumps(held)}
+    made.commit(1, {"commitInfo": {"operation": "SET TBLPROPERTIES", **told}}, metadata(*fields, **held, more="1"))
+    table = gl.open(str(tmp_path / "t"))
+    # What is shown of a value is looked at, not `repr`: that of a schema or of a finding is all that it holds.
+    for value in (table, table.schema, table.history(), table.check(), table.diff(0, 1)):
+        for way in (str, lambda one: one._repr_html_()):
+            assert leaks(way(value)) == [], value
+    table.report(tmp_path / "report.html")
+    assert leaks((tmp_path / "report.html").read_text()) == []
+    for words_ in (["open"], ["history"], ["history", "--json"], ["schema"], ["diff", "0", "1"]):
+        command, *more = words_
+        main([command, str(tmp_path / "t"), *more])
+        assert leaks(capsys.readouterr()) == [], words_
+
+
 def test_of_a_file_at_a_signed_url(tmp_path):
     make_delta(tmp_path / "t")
     with running(FolderStore(tmp_path)) as server:
