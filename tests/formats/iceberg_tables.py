@@ -43,6 +43,8 @@ class FileEntry:
     geom_lower: Mapping[int, bytes] | None = None
     geom_upper: Mapping[int, bytes] | None = None
     referenced_data_file: str | None = None
+    vector_bytes: int = 40
+    """How long a deletion vector is, in a Puffin file after its first four bytes."""
     equality_ids: Sequence[int] | None = None
     snapshot_id: int | None = None
     sequence_number: int | None = None
@@ -320,7 +322,7 @@ def manifest_record(one: FileEntry, where: str, snapshot_id: int) -> dict[str, A
         "equality_ids": one.equality_ids,
         "referenced_data_file": one.referenced_data_file,
         "content_offset": 4 if one.format == "PUFFIN" else None,
-        "content_size_in_bytes": 40 if one.format == "PUFFIN" else None,
+        "content_size_in_bytes": one.vector_bytes if one.format == "PUFFIN" else None,
         "sort_order_id": 0,
         "geom_lower_bounds": _pairs(one.geom_lower),
         "geom_upper_bounds": _pairs(one.geom_upper),

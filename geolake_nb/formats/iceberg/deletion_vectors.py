@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from geolake_nb.errors import CorruptTableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
-__all__ = ["read_vector"]
+__all__ = ["DeletionVector", "read_vector"]
 
 _MAGIC = b"\xd1\xd3\x39\x64"
 _WITH_RUNS = 12347
@@ -21,14 +26,39 @@ _FEW_CONTAINERS = 4
 """Roaring, Offset header: a bitmap with runs and fewer containers has none."""
 _MOST_IN_ARRAY = 4096
 _BITMAP_BYTES = 8192
-_MOST_ROWS = 1 << 26
-"""Runs of a few bytes stand for 65,536 rows each: more of them than any data file has are not unpacked."""
 
 
-def read_vector(blob: bytes, *, where: str) -> NDArray[np.int64]:
-    """The places of the deleted rows, sorted, from the blob of a `deletion-vector-v1`.
+class DeletionVector:
+    """The places of deleted rows, as packed as they are stored: a few bytes may stand for any number of them."""
 
-    >>> read_vector(b"", where="a.puffin")
+    def __init__(self, containers: Sequence[_Container]) -> None:
+        """The containers come in the order of their keys."""
+        self._containers = containers
+        self._keys = [one.key for one in containers]
+        self._unpacked: tuple[int, NDArray[np.int64]] | None = None
+
+    def between(self, start: int, end: int) -> NDArray[np.int64]:
+        """The places from `start` to before `end`, sorted.
+
+        >>> DeletionVector([]).between(0, 100)
+        array([], dtype=int64)
+        """
+        first, last = bisect_left(self._keys, start >> 16), bisect_left(self._keys, -(-end >> 16))
+        parts = [self._places(number) for number in range(first, last)]
+        parts = [part[np.searchsorted(part, start) : np.searchsorted(part, end)] for part in parts]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int64), *parts])
+
+    def _places(self, number: int) -> NDArray[np.int64]:
+        # Batches come in order, and many of them lie in one container.
+        if self._unpacked is None or self._unpacked[0] != number:
+            self._unpacked = number, self._containers[number].places()
+        return self._unpacked[1]
+
+
+def read_vector(blob: bytes, *, rows: int, where: str) -> DeletionVector:
+    """What the blob of a `deletion-vector-v1` takes away from a data file of so many rows.
+
+    >>> read_vector(b"", rows=4, where="a.puffin")
     Traceback (most recent call last):
     geolake_nb.errors.CorruptTableError: a.puffin: the deletion vector is cut short
     """
@@ -41,32 +71,70 @@ def read_vector(blob: bytes, *, where: str) -> NDArray[np.int64]:
         raise CorruptTableError("the deletion vector is not framed as such", where=where)
     if zlib.crc32(body) != int.from_bytes(checksum, "big"):
         raise CorruptTableError("the checksum of the deletion vector is wrong", where=where)
-    return _Bytes(body[4:], where).positions()
+    return DeletionVector(_Bytes(body[4:], rows, where).containers())
+
+
+class _Kind(Enum):
+    ARRAY = "the lowest 16 bits of each place"
+    BITS = "a bit for each of 65,536 places"
+    RUNS = "starts, and how many places follow each"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Container:
+    """The places that have all but their lowest 16 bits in common."""
+
+    key: int
+    kind: _Kind
+    held: NDArray[Any]
+
+    @property
+    def last(self) -> int:
+        """Its last place, if it has one, or the first that it may have."""
+        if not len(self.held):
+            return self.key << 16
+        if self.kind is _Kind.BITS:
+            byte = int(np.flatnonzero(self.held)[-1])
+            return (self.key << 16) + 8 * byte + int(self.held[byte]).bit_length() - 1
+        return (self.key << 16) + int(self.held[-1]) + (int(self.held[-2]) if self.kind is _Kind.RUNS else 0)
+
+    def places(self) -> NDArray[np.int64]:
+        if self.kind is _Kind.ARRAY:
+            low = self.held.astype(np.int64)
+        elif self.kind is _Kind.BITS:
+            low = np.flatnonzero(np.unpackbits(self.held, bitorder="little")).astype(np.int64)
+        else:
+            starts, sizes = self.held[::2].astype(np.int64), self.held[1::2].astype(np.int64) + 1
+            before = np.cumsum(sizes) - sizes
+            low = np.repeat(starts - before, sizes) + np.arange(sizes.sum())
+        return low + (self.key << 16)
 
 
 class _Bytes:
     """A 64-bit Roaring bitmap in its portable form, of which no count is believed that the bytes do not hold."""
 
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes, rows: int, where: str) -> None:
         self._data = data
+        self._rows = self._rows_left = rows
         self._where = where
         self._place = 0
-        self._rows_left = _MOST_ROWS
 
-    def positions(self) -> NDArray[np.int64]:
+    def containers(self) -> list[_Container]:
         count = int(self._numbers("<u8", 1)[0])
-        found: list[NDArray[np.int64]] = []
+        found: list[_Container] = []
         if count > len(self._data) // 8:
             raise self._broken()
         for _ in range(count):
             high = int(self._numbers("<u4", 1)[0])
-            found += [low + (high << 32) for low in self._bitmap()]
-        places = np.concatenate(found) if found else np.zeros(0, np.int64)
-        if len(places) > 1 and not (np.diff(places) > 0).all():
-            raise self._broken()
-        return places
+            for one in self._bitmap(high << 16):
+                if found and one.key <= found[-1].key:
+                    raise self._broken()
+                if one.last >= self._rows:
+                    raise self._too_many()
+                found.append(one)
+        return found
 
-    def _bitmap(self) -> list[NDArray[np.int64]]:
+    def _bitmap(self, high: int) -> list[_Container]:
         cookie = int(self._numbers("<u4", 1)[0])
         if cookie & 0xFFFF == _WITH_RUNS:
             count = (cookie >> 16) + 1
@@ -84,35 +152,37 @@ class _Bytes:
         if has_offsets:
             self._take(4 * count)
         return [
-            self._container(size + 1, is_run=is_run) + (key << 16)
+            self._container(high + key, size + 1, is_run=is_run)
             for key, size, is_run in zip(header[::2].tolist(), header[1::2].tolist(), runs.tolist(), strict=True)
         ]
 
-    def _container(self, size: int, *, is_run: bool) -> NDArray[np.int64]:
+    def _container(self, key: int, size: int, *, is_run: bool) -> _Container:
         if is_run:
             count = int(self._numbers("<u2", 1)[0])
-            pairs = self._numbers("<u2", 2 * count).astype(np.int64)
-            starts, sizes = pairs[::2], pairs[1::2] + 1
+            pairs = self._numbers("<u2", 2 * count)
             # Roaring, Container storage: the runs are sorted and do not overlap. Those that do unpack to any size.
-            ends = starts + sizes
-            if (starts[1:] < ends[:-1]).any() or (ends > 1 << 16).any():
+            ends = pairs[::2].astype(np.int64) + pairs[1::2] + 1
+            if (pairs[2::2] < ends[:-1]).any() or (ends > 1 << 16).any():
                 raise self._broken()
-            self._expect_rows(int(sizes.sum()))
-            before = np.cumsum(sizes) - sizes
-            return np.repeat(starts - before, sizes) + np.arange(sizes.sum())
+            self._expect_rows(count + int(pairs[1::2].sum(dtype=np.int64)))
+            return _Container(key, _Kind.RUNS, pairs)
         self._expect_rows(size)
         if size <= _MOST_IN_ARRAY:
-            return self._numbers("<u2", size).astype(np.int64)
+            array = self._numbers("<u2", size)
+            if (array[1:] <= array[:-1]).any():
+                raise self._broken()
+            return _Container(key, _Kind.ARRAY, array)
         bits = np.frombuffer(self._take(_BITMAP_BYTES), np.uint8)
-        return np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64)
+        if int(np.bitwise_count(bits).sum(dtype=np.int64)) != size:
+            raise self._broken()
+        return _Container(key, _Kind.BITS, bits)
 
     def _expect_rows(self, count: int) -> None:
         self._rows_left -= count
         if self._rows_left < 0:
-            what = f"the deletion vector takes away more than {_MOST_ROWS:,} rows of one file"
-            raise CorruptTableError(what, where=self._where)
+            raise self._too_many()
 
-    def _numbers(self, kind: str, count: int) -> NDArray[np.int64]:
+    def _numbers(self, kind: str, count: int) -> NDArray[Any]:
         return np.frombuffer(self._take(np.dtype(kind).itemsize * count), kind)
 
     def _take(self, count: int) -> bytes:
@@ -121,6 +191,12 @@ class _Bytes:
             raise self._broken()
         self._place += count
         return taken
+
+    def _too_many(self) -> CorruptTableError:
+        return CorruptTableError(
+            f"the deletion vector takes away rows that its data file, of {self._rows:,}, does not have",
+            where=self._where,
+        )
 
     def _broken(self) -> CorruptTableError:
         return CorruptTableError("the bitmap of the deletion vector cannot be read", where=self._where)

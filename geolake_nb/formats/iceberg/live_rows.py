@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.types import DataType
     from geolake_nb.formats.iceberg.delete_index import DataFileRows, DeleteFile
+    from geolake_nb.formats.iceberg.deletion_vectors import DeletionVector
     from geolake_nb.formats.iceberg.name_mapping import NameMapping
     from geolake_nb.formats.storage import Storage
 
@@ -127,11 +128,11 @@ class RowReader:
         self, opened: pq.ParquetFile, file: DataFileRows, columns: _Columns, groups: Sequence[int]
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
         """The rows that no delete file takes away, with their places in the file."""
-        gone = self._gone(file)
+        starts = np.cumsum([0, *(opened.metadata.row_group(one).num_rows for one in range(opened.num_row_groups))])
+        vectors, positions = self._vectors(file, int(starts[-1])), self._deleted_positions(file)
         equality = [(self._equality_table(one), one) for one in file.deletes if one.kind == "equality"]
         needed = {id_ for _, one in equality for id_ in one.equality_ids}
         names = columns.names([*self._fields, *(Field("", StringType(), id=id_) for id_ in sorted(needed))])
-        starts = np.cumsum([0, *(opened.metadata.row_group(one).num_rows for one in range(opened.num_row_groups))])
         size = max(1, min(_MOST_BATCH_ROWS, file.rows * _BATCH_BYTES // max(1, file.bytes)))
         for group in groups:
             row = int(starts[group])
@@ -139,8 +140,11 @@ class RowReader:
             read = names or opened.schema_arrow.names[:1]
             for batch in value_batches(opened, read, rows=size, groups=[group]):
                 places = np.arange(row, row + len(batch))
+                keep = np.ones(len(batch), np.bool_)
+                first, end = np.searchsorted(positions, [row, row + len(batch)])
+                for gone in (positions[first:end], *(one.between(row, row + len(batch)) for one in vectors)):
+                    keep[gone - row] = False
                 row += len(batch)
-                keep = ~np.isin(places, gone, assume_unique=True)
                 for table, one in equality:
                     held = [
                         columns.leaf(batch, id_, one.equality_fields.get(id_), table.column(place).type)
@@ -168,18 +172,21 @@ class RowReader:
             arrays.append(array)
         return self._carried.fit(pa.RecordBatch.from_arrays(arrays, [one.name for one in self._fields]))
 
-    def _gone(self, file: DataFileRows) -> NDArray[np.int64]:
-        """The places of rows that position deletes and deletion vectors take away."""
-        found: list[NDArray[np.int64]] = []
+    def _vectors(self, file: DataFileRows, rows: int) -> list[DeletionVector]:
+        """The deletion vectors of a file that has so many rows."""
+        wanted = [one for one in file.deletes if one.kind == "deletion-vector"]
+        blobs = ((one, self._storage.read_range(one.key, one.offset, one.length)) for one in wanted)
+        return [read_vector(blob, rows=rows, where=f"{self._storage.location}/{one.key}") for one, blob in blobs]
+
+    def _deleted_positions(self, file: DataFileRows) -> NDArray[np.int64]:
+        """The places of rows that position deletes take away, sorted."""
+        found = [np.zeros(0, np.int64)]
         for one in file.deletes:
-            if one.kind == "deletion-vector":
-                blob = self._storage.read_range(one.key, one.offset, one.length)
-                found.append(read_vector(blob, where=f"{self._storage.location}/{one.key}"))
-            elif one.kind == "position":
+            if one.kind == "position":
                 table = self._position_table(one)
                 mine = pc.equal(table.column(0), pa.scalar(file.path, table.column(0).type))
-                found.append(table.column(1).filter(mine).to_numpy())
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+                found.append(table.column(1).filter(mine).drop_null().cast(pa.int64()).to_numpy())
+        return np.sort(np.concatenate(found))
 
     def _position_table(self, one: DeleteFile) -> pa.Table:
         if one.key not in self._positions:
