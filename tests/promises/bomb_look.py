@@ -20,11 +20,21 @@ ENDS = {
     "delta: a deep schema": "open: CorruptTableError: .*the Delta schema is nested too deeply",
     "delta: numbers without end": "open: CorruptTableError: .*line 1: the action is not JSON: number is infinity",
     "delta: a version beyond all": "open: CorruptTableError: .*the log has a gap: versions 1 to 9{19}8 are missing",
-    "delta: a checkpoint of a trillion rows": "open: CorruptTableError: .*the checkpoint is cut off or is no Parquet",
+    "delta: a checkpoint of a trillion rows": "open: CorruptTableError: .*the checkpoint has 1,000,000,000,000 rows",
     "delta: a checkpoint of billions of parts": _READ,
     "delta: a hint of billions of parts": _READ,
     "delta: a long text in every row of a checkpoint": (
         r"open: UnsupportedTableError: .*1.checkpoint.parquet: .* bytes of add.* unpack to 1,2\d\d,\d{3},\d{3}, more"
+    ),
+    "delta: a checkpoint of equal transactions": (
+        "open: UnsupportedTableError: .*1.checkpoint.parquet: the small actions of the checkpoint take more than 536,8"
+    ),
+    "delta: a checkpoint without files": _READ,
+    "delta: a checkpoint of nothing again and again": (
+        "open: CorruptTableError: .*2.parquet: the checkpoint has 60,000,000 rows in"
+    ),
+    "delta: a checkpoint of row groups that share their bytes": (
+        "open: CorruptTableError: .*2.parquet: two column chunks of its footer share bytes"
     ),
     "delta: a pipe as a hint": "open: StorageError: .*_last_checkpoint: this is a pipe",
     "delta: a pipe as a data file": "check: StorageError: .*part-0.parquet: this is a pipe",

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
 from tests import small_tables
+from tests.formats.delta.log_maker import add, field, metadata, protocol
 from tests.formats.iceberg_tables import POSITION_DELETES, FileEntry, column, make_iceberg_table
+from tests.promises.bombs import delta, of_field, set_field, with_footer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +52,47 @@ def vector_of_runs(folder: Path, count: int = 1_024) -> None:
     (folder / "a.puffin").write_bytes(b"PFA1" + blob)
 
 
+def transactions(folder: Path, count: int = 3_900_000) -> None:
+    """A checkpoint in which so many rows are the same transaction."""
+    path = checkpoint(folder, {"txn": {"appId": "a", "version": 1}})
+    rows = pq.read_table(path)
+    same = rows.filter(pc.is_valid(rows["txn"])).take(pa.array(np.zeros(count, np.int32)))
+    pq.write_table(pa.concat_tables([rows, same]), path, compression="zstd")
+
+
+def checkpoint(folder: Path, *actions: dict[str, Any]) -> Path:
+    """A table that is its checkpoint alone."""
+    made = delta(folder)
+    start = protocol("geospatial"), metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    made.checkpoint(1, *start, *actions, add("a.parquet", {"numRecords": 1}))
+    for commit in made.log.glob("*.json"):
+        commit.unlink()
+    return made.log / f"{1:020}.checkpoint.parquet"
+
+
+def null_adds(folder: Path, count: int, groups: int = 1) -> None:
+    """A checkpoint whose second part has so many rows without a file, in so many row groups that are the same."""
+    path = checkpoint(folder)
+    name = path.name.removesuffix("parquet")
+    path.rename(path.with_name(f"{name}{1:010}.{2:010}.parquet"))
+    path = path.with_name(f"{name}{2:010}.{2:010}.parquet")
+    kind = pa.struct([("path", pa.string()), ("stats", pa.string()), ("deletionVector", DESCRIPTOR)])
+    rows = pa.table({"add": pa.nulls(count, kind)})
+    pq.write_table(rows, path, compression="zstd", row_group_size=count, data_page_size=1 << 28)
+    path.write_bytes(with_footer(path.read_bytes(), lambda tree: repeat_groups(tree, groups)))
+
+
+def repeat_groups(tree: list[Any], times: int) -> None:
+    """The last row group is there so many times, and its bytes once."""
+    groups = of_field(tree, 4)[1]
+    groups += [copy.deepcopy(groups[-1]) for _ in range(times - 1)]
+    set_field(tree, 3, sum(of_field(group, 3) for group in groups))
+
+
 UNPACKING: dict[str, Callable[[Path], Any]] = {
+    "delta: a checkpoint of equal transactions": transactions,
+    "delta: a checkpoint without files": lambda folder: null_adds(folder, 3_900_000),
+    "delta: a checkpoint of nothing again and again": lambda folder: null_adds(folder, 3_000_000, 20),
+    "delta: a checkpoint of row groups that share their bytes": lambda folder: null_adds(folder, 400_000, 9),
     "iceberg: a deletion vector of many rows": vector_of_runs,
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -14,7 +15,8 @@ from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
 from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
 from geolake_nb.formats.delta.file_actions import ADD_FIELDS, PARTITION, empty_files, keep_rows
 from geolake_nb.formats.delta.log_segment import LOG
-from geolake_nb.formats.parquet.page_sizes import require_proportion
+from geolake_nb.formats.parquet.opening import opened_parquet, value_batches
+from geolake_nb.formats.parquet.page_sizes import Proportion, Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,6 +33,13 @@ _PARSED = "stats_parsed"
 _PARSED_PARTITIONS = "partitionValues_parsed"
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 _MAPS = {"configuration", "options", "tags"}
+_BATCH_ROWS = 65_536
+_MANY_ROWS = 4_000_000
+"""More rows than these have a path or an id each, which takes more than a byte of the file."""
+_MOST_SMALL = 1 << 29
+"""What the small actions of a checkpoint may take as Python's objects; a million transactions take as much."""
+_OBJECT_BYTES, _LETTER_BYTES = 128, 4
+"""About what each value takes beside its own bytes, and what a letter of a text takes at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +56,7 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
     """Read the protocol, the metadata and the other small actions of a checkpoint."""
     tops: list[_Opened | CommitFile] = []
     actions: list[dict[str, Any]] = []
+    room = Room(_MOST_SMALL)
     sizes = dict(zip(checkpoint.paths, checkpoint.sizes, strict=False))
     parts = [path for path in checkpoint.paths if not path.endswith(".json")]
     for path in checkpoint.paths:
@@ -55,7 +65,7 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
             actions += commit.actions
             tops.append(commit)
     for file in _open_parquets(storage, parts, "the checkpoint", [sizes.get(path) for path in parts]):
-        actions += _small_actions(file)
+        actions += _small_actions(file, room)
         tops.append(file)
     sidecars = tuple(_sidecar_path(action["sidecar"], storage) for action in actions if "sidecar" in action)
     return CheckpointFiles(tuple(actions), tuple(tops), sidecars)
@@ -141,12 +151,20 @@ class _Opened:
     file: pq.ParquetFile
     source: pa.NativeFile
     where: str
+    _proportion: Proportion
     _measured: set[str] = field(default_factory=set)
     """The columns whose pages were looked at, in all row groups."""
 
     @property
     def schema(self) -> pa.Schema:
         return self.file.schema_arrow
+
+    def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """All rows of some columns, some at a time."""
+        try:
+            yield from value_batches(self.file, columns, rows=_BATCH_ROWS)
+        except (pa.ArrowException, OSError) as problem:
+            raise _broken("the checkpoint", problem, self.where) from None
 
     def read(self, columns: list[str]) -> pa.Table:
         """All rows of some columns."""
@@ -160,7 +178,7 @@ class _Opened:
     def _read(self, columns: list[str], read: Callable[[], pa.Table]) -> pa.Table:
         try:
             if not self._measured.issuperset(columns):
-                require_proportion(
+                self._proportion.add(
                     lambda start, length: self.source.read_at(length, start),
                     self.file.metadata,
                     columns,
@@ -176,9 +194,7 @@ def _open_parquets(
     storage: Storage, paths: Sequence[str], what: str, sizes: Sequence[int | None] | None = None
 ) -> Iterator[_Opened]:
     """The Parquet files in order; a store sends several at a time."""
-    import pyarrow.parquet as pq
-
-    sources = storage.open_many(paths, sizes)
+    sources, proportion = storage.open_many(paths, sizes), Proportion()
     for path in paths:
         where = f"{storage.location}/{path}"
         try:
@@ -186,10 +202,13 @@ def _open_parquets(
         except MissingFileError as problem:
             raise CorruptTableError(f"{what} is missing", where=problem.where) from None
         try:
-            file = pq.ParquetFile(source)
+            file = opened_parquet(source, where=where)
         except (pa.ArrowException, OSError) as problem:
             raise _broken(what, problem, where) from None
-        yield _Opened(file, source, where)
+        rows = sum(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups))
+        if rows > max(_MANY_ROWS, source.size()):
+            raise CorruptTableError(f"{what} has {rows:,} rows in {source.size():,} bytes", where=where)
+        yield _Opened(file, source, where, proportion)
 
 
 def _read(storage: Storage, path: str, what: str) -> bytes:
@@ -208,25 +227,53 @@ def _broken(what: str, problem: Exception, where: str) -> CorruptTableError:
     )
 
 
-def _small_actions(file: _Opened) -> list[dict[str, Any]]:
-    there = [name for name in _OTHERS if name in file.schema.names]
-    if not there:
-        return []
-    table = file.read(there)
+def _small_actions(file: _Opened, room: Room) -> list[dict[str, Any]]:
+    there = [name for name in _OTHERS if pa.types.is_struct(_type_of(file.schema, name))]
+    found: dict[str, list[pa.StructArray]] = {name: [] for name in there}
+    # Nearly all rows are those of other actions, and there may be millions of them.
+    for batch in file.batches(there) if there else ():
+        for name in there:
+            held = _filled(batch.column(batch.schema.get_field_index(name)))
+            if len(held):
+                size = _OBJECT_BYTES * _count_values(held) + _LETTER_BYTES * held.nbytes
+                room.take(size, what="the small actions of the checkpoint", where=file.where)
+                found[name].append(held)
     actions: list[dict[str, Any]] = []
-    for name in there:
-        column = table[name]
+    for name, arrays in found.items():
         try:
-            values = column.filter(pc.is_valid(column)).to_pylist()
+            values = [value for array in arrays for value in array.to_pylist()]
         except UnicodeDecodeError:
             raise CorruptTableError(f"the column {name!r} holds bytes that are no UTF-8", where=file.where) from None
-        for value in values:
-            # Some writers declare the children of an action as required, and put an empty one for none.
-            held = value.items() if isinstance(value, dict) else ()
-            cleaned = {key: _plain(key, one) for key, one in held if one is not None}
-            if cleaned:
-                actions.append({name: cleaned})
+        actions += [
+            {name: {key: _plain(key, one) for key, one in value.items() if one is not None}} for value in values
+        ]
     return actions
+
+
+def _type_of(schema: pa.Schema, name: str) -> pa.DataType:
+    place = schema.get_field_index(name)
+    return pa.null() if place < 0 else schema.field(place).type
+
+
+def _filled(structs: pa.StructArray) -> pa.StructArray:
+    """Those that hold something: some writers declare the children as required, and put an empty one for none."""
+    rows = pa.array(np.zeros(len(structs), np.bool_))
+    for child in structs.flatten():
+        if child.null_count < len(child):
+            rows = pc.or_(rows, pc.is_valid(child))
+    return structs.filter(rows)
+
+
+def _count_values(array: pa.Array) -> int:
+    """How many values there are in all, those inside of others too."""
+    inside: list[pa.Array] = []
+    if pa.types.is_struct(array.type):
+        inside = array.flatten()
+    elif pa.types.is_map(array.type):
+        inside = [array.keys, array.items]
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        inside = [array.flatten()]
+    return len(array) + sum(_count_values(one) for one in inside)
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -247,7 +294,9 @@ def _read_adds(file: _Opened, partitions: Sequence[str]) -> pa.Table:
     wanted = [name for name in ADD_FIELDS if name in there]
     values = next((name for name in ("partitionValues", _PARSED_PARTITIONS) if partitions and name in there), None)
     table = file.read([f"add.{name}" for name in [*wanted, *([values] if values else [])]])
-    adds = table["add"]
+    # The rows of other actions go first: a column that the file lacks takes memory for each that is left.
+    kept = pc.is_valid(pc.struct_field(table["add"], "path"))
+    adds = keep_rows(table, kept)["add"]
     columns = {name: _as_type(pc.struct_field(adds, name), ADD_FIELDS[name], name, where) for name in wanted}
     for name, type_ in ADD_FIELDS.items():
         if name not in columns:
@@ -260,12 +309,10 @@ def _read_adds(file: _Opened, partitions: Sequence[str]) -> pa.Table:
             raise CorruptTableError(f"add.{values} cannot be read: {problem}", where=where) from None
     files = pa.table(ordered)
     _require_texts(files, where)
-    kept = pc.is_valid(files["path"])
-    lacks_stats = _PARSED in there and files["stats"].null_count > files["path"].null_count
-    if lacks_stats:
-        parsed = file.read([f"add.{_PARSED}"])["add"]
+    if _PARSED in there and files["stats"].null_count:
+        parsed = keep_rows(file.read([f"add.{_PARSED}"]), kept)["add"]
         files = files.append_column(_PARSED, pc.struct_field(parsed, _PARSED))
-    return keep_rows(files, kept)
+    return files
 
 
 def _require_texts(files: pa.Table, where: str) -> None:

@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError, GeolakeError, UnsupportedTableError
 from geolake_nb.formats.parquet.footer import parse_footer
-from geolake_nb.formats.parquet.page_sizes import MOST_BYTES, chunk_pages, chunk_range, most_bytes, rows_at_a_time
+from geolake_nb.formats.parquet.page_sizes import (
+    MOST_BYTES,
+    chunk_pages,
+    chunk_range,
+    most_bytes,
+    require_apart,
+    rows_at_a_time,
+)
 from geolake_nb.formats.storage_ranges import Ranges
 
 if TYPE_CHECKING:
@@ -21,7 +28,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.parquet.page_sizes import Page
     from geolake_nb.formats.storage import Storage
 
-__all__ = ["column_leaves", "most_row_bytes", "open_parquet_file", "read_column", "value_batches"]
+__all__ = ["column_leaves", "most_row_bytes", "open_parquet_file", "opened_parquet", "read_column", "value_batches"]
 
 _MOST_WHOLE = 1 << 31
 """Bytes of a column that is read as a whole."""
@@ -30,6 +37,8 @@ _MOST_LISTED = 1 << 30
 
 
 _sources: WeakKeyDictionary[pq.ParquetFile, tuple[Ranges, str]] = WeakKeyDictionary()
+_apart: WeakKeyDictionary[pq.ParquetFile, set[int]] = WeakKeyDictionary()
+"""The leaves whose chunks share no bytes with each other in any row group."""
 
 
 def value_batches(
@@ -38,7 +47,7 @@ def value_batches(
     """Batches of an opened file of at most so many rows, and fewer where more would take too much memory."""
     wanted = range(file.metadata.num_row_groups) if groups is None else groups
     source, _ = _sources[file]
-    leaves = column_leaves(file, columns)
+    leaves = _leaves_apart(file, columns)
     # What lies in a store comes group by group, so that no byte of it is sent twice; and so do lists and maps, whose
     # rows may take any share of their group.
     together = source.is_local and not any(file.metadata.schema.column(leaf).max_repetition_level for leaf in leaves)
@@ -51,7 +60,7 @@ def read_column(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """All the rows of some columns that are small; those that are not are refused."""
     source, where = _sources[file]
     groups = range(file.metadata.num_row_groups)
-    leaves = column_leaves(file, columns)
+    leaves = _leaves_apart(file, columns)
     source.keep(_ranges(file, leaves, groups))
     for leaf in leaves:
         size = sum(most_bytes(_pages(file, leaf, group)) for group in groups)
@@ -63,7 +72,7 @@ def read_column(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
 def most_row_bytes(file: pq.ParquetFile, columns: Sequence[str], group: int) -> int:
     """How many bytes a row of a group takes at most in these columns, on average, and at least one."""
     source, _ = _sources[file]
-    leaves = column_leaves(file, columns)
+    leaves = _leaves_apart(file, columns)
     source.keep(_ranges(file, leaves, [group]))
     pages = [page for leaf in leaves for page in _pages(file, leaf, group, closely=True)]
     rows: int = file.metadata.row_group(group).num_rows
@@ -89,8 +98,19 @@ def _rows_at_a_time(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequenc
 def _pages(file: pq.ParquetFile, leaf: int, group: int, *, closely: bool = False) -> list[Page]:
     source, where = _sources[file]
     chunk = file.metadata.row_group(group).column(leaf)
-    width = file.metadata.schema.column(leaf).length
-    return chunk_pages(source.read, chunk, width=width, where=where, closely=closely)
+    column = file.metadata.schema.column(leaf)
+    return chunk_pages(source.read, chunk, column=column, where=where, closely=closely)
+
+
+def _leaves_apart(file: pq.ParquetFile, columns: Sequence[str]) -> list[int]:
+    """The leaves below the columns, whose values are not the same bytes again and again."""
+    leaves = column_leaves(file, columns)
+    known = _apart.setdefault(file, set())
+    if not known.issuperset(leaves):
+        groups = [file.metadata.row_group(group) for group in range(file.metadata.num_row_groups)]
+        require_apart((group.column(leaf) for group in groups for leaf in leaves), where=_sources[file][1])
+        known.update(leaves)
+    return leaves
 
 
 def _ranges(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -111,6 +131,15 @@ def _too_large(file: pq.ParquetFile, leaf: int, size: int, most: int, where: str
     name = file.metadata.schema.column(leaf).path
     what = f"the values of the column {name} unpack to {size:,} bytes, more than the {most:,} that are read"
     return UnsupportedTableError(what, where=where)
+
+
+def opened_parquet(source: pa.NativeFile, *, where: str) -> pq.ParquetFile:
+    """The file that is open already and costs nothing to look into; what is wrong with it is an error of Arrow."""
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(source)
+    _sources[file] = Ranges(source), where
+    return file
 
 
 @contextmanager

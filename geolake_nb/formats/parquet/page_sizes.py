@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.parquet.page_kernel import BROKEN, longest_value, page_header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_BYTES",
     "Page",
+    "Proportion",
     "Room",
     "chunk_pages",
     "chunk_range",
     "most_bytes",
-    "require_proportion",
+    "require_apart",
     "rows_at_a_time",
 ]
 
@@ -38,13 +40,17 @@ MOST_BYTES = 1 << 26
 _MOST_PAGE = 1 << 28
 """What one page, and so one value, may take."""
 
-_MOST_AT_ONCE, _STEEPEST = 1 << 30, 100
-"""What is read as a whole may unpack to so many bytes, or, in a checkpoint, to so many times those that it has."""
+_MOST_HELD = 1 << 30
+"""What is gathered from many batches."""
+_MOST_AT_ONCE, _STEEPEST = 1 << 29, 100
+"""What is read as a whole may unpack to so many bytes, or to so many times those that it has."""
 
 _FIRST_HEADER, _LONGEST_HEADER = 256, 1 << 24
 # Parquet, PageType and Encoding.
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 _DICTIONARIES, _DELTA_BYTE_ARRAY = (2, 8), 7
+_OFFSET = 5
+"""Where a value of any length starts, and whether there is one: a null takes as much, too, and so does a list."""
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 # Those that Arrow unpacks without a frame; of others the dictionary is taken for one value.
 _CODECS = {"BROTLI": "brotli", "GZIP": "gzip", "LZ4_RAW": "lz4_raw", "SNAPPY": "snappy", "ZSTD": "zstd"}
@@ -66,7 +72,7 @@ class Page:
 class Room:
     """The memory for what is gathered from many batches, and has to be held at once."""
 
-    def __init__(self, most: int = _MOST_AT_ONCE) -> None:
+    def __init__(self, most: int = _MOST_HELD) -> None:
         self._most = self._left = most
 
     def take(self, size: int, *, what: str, where: str) -> None:
@@ -81,6 +87,37 @@ class Room:
             raise UnsupportedTableError(f"{what} take more than {self._most:,} bytes, as many as are held", where=where)
 
 
+class Proportion:
+    """Refuses columns that are to be read as a whole, of one file or of several that are held at once.
+
+    Few bytes may stand for more than memory holds; many may stand for as many as they do in a table of many files.
+    """
+
+    def __init__(self) -> None:
+        self._packed = self._unpacked = 0
+
+    def add(self, read: Read, metadata: pq.FileMetaData, columns: Sequence[str], *, where: str) -> None:
+        """Count these columns of a file."""
+        chunks = list(_chunks(metadata, columns))
+        require_apart((chunk for _, chunk in chunks), where=where)
+        for column, chunk in chunks:
+            self._unpacked += most_bytes(chunk_pages(read, chunk, column=column, where=where))
+            self._packed += chunk.total_compressed_size
+        if self._unpacked > max(_MOST_AT_ONCE, _STEEPEST * self._packed):
+            what = f"{self._packed:,} bytes of {', '.join(columns)} unpack to {self._unpacked:,}, more than are read"
+            raise UnsupportedTableError(what, where=where)
+
+
+def _chunks(
+    metadata: pq.FileMetaData, columns: Sequence[str]
+) -> Iterator[tuple[pq.ColumnSchema, pq.ColumnChunkMetaData]]:
+    for leaf in range(metadata.num_columns):
+        column = metadata.schema.column(leaf)
+        if any(column.path == name or column.path.startswith(f"{name}.") for name in columns):
+            for group in range(metadata.num_row_groups):
+                yield column, metadata.row_group(group).column(leaf)
+
+
 def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     """Where the pages of a chunk start and end."""
     start, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
@@ -89,10 +126,20 @@ def chunk_range(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
     return start, start + chunk.total_compressed_size
 
 
+def require_apart(chunks: Iterable[pq.ColumnChunkMetaData], *, where: str) -> None:
+    """Refuse chunks that share bytes: a few would stand for any number of values."""
+    # A chunk without values has no pages, and writers put any place for them.
+    ranges = [chunk_range(chunk) for chunk in chunks if chunk.num_values]
+    found = np.array([one for one in ranges if one[0] < one[1] < 1 << 63], np.int64).reshape(-1, 2)
+    starts, ends = found[np.argsort(found[:, 0])].T
+    if (starts[1:] < ends[:-1]).any():
+        raise CorruptTableError("two column chunks of its footer share bytes", where=where)
+
+
 def chunk_pages(
-    read: Read, chunk: pq.ColumnChunkMetaData, *, width: int, where: str, closely: bool = False
+    read: Read, chunk: pq.ColumnChunkMetaData, *, column: pq.ColumnSchema, where: str, closely: bool = False
 ) -> list[Page]:
-    """The data pages of a chunk; `width` is that of values of a fixed length.
+    """The data pages of a chunk of a column.
 
     The dictionary is looked into where all its values together are too long, or to look `closely`.
     """
@@ -100,8 +147,9 @@ def chunk_pages(
     where = f"{where}, column {chunk.path_in_schema}"
     if place < 0 or end < place:
         raise CorruptTableError("its pages are where no file has any", where=where)
-    each = _WIDTHS.get(chunk.physical_type, width)
     has_lengths = chunk.physical_type == "BYTE_ARRAY"
+    beside = _OFFSET * (has_lengths + column.max_repetition_level)
+    each = beside + (0 if has_lengths else _WIDTHS.get(chunk.physical_type, column.length))
     found: list[Page] = []
     dictionary: _Dictionary | None = None
     left = chunk.num_values
@@ -122,33 +170,16 @@ def chunk_pages(
             if not has_lengths:
                 found.append(Page(values, 0, each))
             elif encoding in _DICTIONARIES:
-                found.append(Page(values, 0, 0 if dictionary is None else dictionary.size))
+                found.append(Page(values, 0, each + (0 if dictionary is None else dictionary.size)))
             elif encoding == _DELTA_BYTE_ARRAY:  # each value may begin with all of the one before
-                found.append(Page(values, 0, size))
+                found.append(Page(values, 0, each + size))
             else:
-                found.append(Page(values, size, 0))
+                found.append(Page(values, size, each))
         place += packed
     if has_lengths and dictionary is not None and (closely or most_bytes(found) > MOST_BYTES):
         longest = dictionary.longest(read, chunk.compression)
-        found = [Page(one.values, one.bytes, min(one.each, longest)) for one in found]
+        found = [Page(one.values, one.bytes, min(one.each, beside + longest)) for one in found]
     return found
-
-
-def require_proportion(read: Read, metadata: pq.FileMetaData, columns: Sequence[str], *, where: str) -> None:
-    """Refuse columns that are to be read as a whole, and whose few bytes stand for more than memory holds."""
-    unpacked = packed = 0
-    for leaf in range(metadata.num_columns):
-        path = metadata.schema.column(leaf).path
-        if not any(path == name or path.startswith(f"{name}.") for name in columns):
-            continue
-        for group in range(metadata.num_row_groups):
-            chunk = metadata.row_group(group).column(leaf)
-            pages = chunk_pages(read, chunk, width=metadata.schema.column(leaf).length, where=where)
-            unpacked += most_bytes(pages)
-            packed += chunk.total_compressed_size
-    if unpacked > max(_MOST_AT_ONCE, _STEEPEST * packed):
-        what = f"{packed:,} bytes of {', '.join(columns)} unpack to {unpacked:,}, more than are read"
-        raise UnsupportedTableError(what, where=where)
 
 
 def most_bytes(pages: Sequence[Page]) -> int:

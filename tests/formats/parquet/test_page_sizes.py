@@ -18,6 +18,7 @@ from geolake_nb.formats.parquet.page_sizes import Page, chunk_pages, most_bytes,
 from geolake_nb.formats.storage import Storage
 from geolake_nb.formats.storage_ranges import RangeFile, Ranges
 from tests.oracle import thrift_tree
+from tests.promises.bombs import of_field, set_field, with_footer
 
 LONG = bytes(1 << 20)
 
@@ -32,8 +33,10 @@ def written(folder, values, **options):
 def pages_in(path):
     with pq.ParquetFile(path) as file, pa.OSFile(str(path)) as source:
         groups = [file.metadata.row_group(number).column(0) for number in range(file.num_row_groups)]
+        column = file.metadata.schema.column(0)
         found = [
-            chunk_pages(lambda start, size: source.read_at(size, start), one, width=0, where="a") for one in groups
+            chunk_pages(lambda start, size: source.read_at(size, start), one, column=column, where="a")
+            for one in groups
         ]
     return list(itertools.chain.from_iterable(found))
 
@@ -109,17 +112,57 @@ def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
         pages_in(path)
     monkeypatch.undo()
     monkeypatch.setattr(opening, "_MOST_WHOLE", 9_000)
+    monkeypatch.setattr(opening, "_MOST_LISTED", 9_000)
     lists = pa.table(
         {"v": pa.array([[b"x" * 1_000] * 10] * 3, pa.list_(pa.binary())), "w": pa.array([b"x" * 10_000] * 3)}
     )
     pq.write_table(lists, path)
     with open_parquet_file(Storage.at(str(tmp_path)), "a.parquet") as file:
-        # Thirty values, each as long at most as the dictionary: a thousand bytes, and four for their number.
-        with pytest.raises(UnsupportedTableError, match=r"the column v\.list\.element unpack to 30,120 bytes"):
+        # Thirty values, each as long at most as the dictionary: a thousand bytes, and four for their number; each
+        # takes five to tell where it starts and that it is there, and so does what it may be the only one in.
+        with pytest.raises(UnsupportedTableError, match=r"the column v\.list\.element unpack to 30,420 bytes"):
             list(value_batches(file, ["v"], rows=10))
-        with pytest.raises(UnsupportedTableError, match="the column w unpack to 30,012 bytes, more than the 9,000"):
+        with pytest.raises(UnsupportedTableError, match="the column w unpack to 30,027 bytes, more than the 9,000"):
             read_column(file, ["w"])
         assert sum(map(len, value_batches(file, ["w"], rows=10))) == 3
+
+
+def test_nulls_and_empty_lists_are_counted_as_what_they_take(tmp_path):
+    for kind, empty in ((pa.binary(), None), (pa.string(), ""), (pa.list_(pa.binary()), []), (pa.list_(pa.int8()), [])):
+        table = pa.table({"v": pa.array([empty] * 5_000, kind)})
+        for options in ({}, {"use_dictionary": False}):
+            pq.write_table(table, tmp_path / "a.parquet", **options)
+            held = pq.read_table(tmp_path / "a.parquet").nbytes
+            assert held <= most_bytes(pages_in(tmp_path / "a.parquet")) <= 4 * held
+
+
+def test_row_groups_that_share_bytes_are_refused(tmp_path):
+    path = written(tmp_path, [b"abc", None] * 9)
+
+    def same(tree):
+        groups = of_field(tree, 4)[1]
+        groups.append(groups[0])
+        set_field(tree, 3, 36)
+
+    path.write_bytes(with_footer(path.read_bytes(), same))
+    with open_parquet_file(Storage.at(str(tmp_path)), "a.parquet") as file:
+        for read in (
+            lambda: list(value_batches(file, ["v"], rows=10, groups=[0])),
+            lambda: read_column(file, ["v"]),
+            lambda: most_row_bytes(file, ["v"], 1),
+        ):
+            with pytest.raises(CorruptTableError, match=r"a\.parquet: two column chunks of its footer share bytes"):
+                read()
+
+
+def test_row_groups_without_rows_may_lie_anywhere(tmp_path):
+    table = pa.table({"v": pa.array([b"a", b"b"]), "w": pa.array([1, 2])})
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as writer:
+        for part in (table, table.slice(0, 0), table, table.slice(0, 0)):
+            writer.write_table(part)
+    with open_parquet_file(Storage.at(str(tmp_path)), "a.parquet") as file:
+        assert [file.metadata.row_group(one).num_rows for one in range(file.num_row_groups)] == [2, 0, 2, 0]
+        assert read_column(file, ["v", "w"]).num_rows == 4
 
 
 def test_a_page_whose_header_is_broken_is_a_typed_error(tmp_path):
@@ -174,7 +217,7 @@ def test_no_byte_of_a_store_is_fetched_twice(tmp_path):
             assert sum(length for _, length in asked) < len(data)
             asked.clear()
         for group in range(3):
-            assert most_row_bytes(file, ["v", "w"], group) == 21 + 8 + 1
+            assert most_row_bytes(file, ["v", "w"], group) == 21 + 5 + 8 + 1
             for column in ("v", "w"):
                 assert sum(map(len, value_batches(file, [column], rows=1_000, groups=[group]))) == 3_000
                 assert len(asked) == group + 1
