@@ -159,20 +159,25 @@ class ThinnedRows:
         self.batches: list[pa.RecordBatch] = []
         self._most_bytes = most_bytes
         self._step = 1
-        self._seen = 0
+        self._seen = self._bytes = self._rows = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take a batch up, or what is wanted of it."""
         first, self._seen = -self._seen % self._step, self._seen + len(batch)
+        if first >= len(batch):
+            return
         # A slice would hold all of the batch.
-        self.batches.append(batch.take(pa.array(np.arange(first, len(batch), self._step))))
-        while sum(one.nbytes for one in self.batches) > self._most_bytes and sum(map(len, self.batches)) > 1:
+        some = batch.take(pa.array(np.arange(first, len(batch), self._step)))
+        self.batches.append(some)
+        self._bytes, self._rows = self._bytes + some.nbytes, self._rows + len(some)
+        while self._bytes > self._most_bytes and self._rows > 1:
             self._step *= 2
             before, kept = 0, []
             for one in self.batches:
                 kept.append(one.take(pa.array(np.arange(before % 2, len(one), 2))))
                 before += len(one)
-            self.batches = kept
+            self.batches = [one for one in kept if len(one)]
+            self._bytes, self._rows = sum(one.nbytes for one in self.batches), sum(map(len, self.batches))
 
 
 def partition_codes(
