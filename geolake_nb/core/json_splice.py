@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from geolake_nb.core.untrusted_json import MAX_VALUES, has_too_many_values
 from geolake_nb.errors import JsonError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def member(text: str, path: JsonPath) -> str | None:
     >>> member("{}", ("a",)) is None, member('{"a": 1}', ("a", "b")) is None
     (True, True)
     """
+    _require_few_values(text)
     start = _skip(text, 0)
     end = None
     for key in path:
@@ -117,6 +119,7 @@ def edited(text: str, changes: Mapping[JsonPath, str | None]) -> str:
     Traceback (most recent call last):
     geolake_nb.errors.JsonError: the key 'a' stands twice in one JSON object
     """
+    _require_few_values(text)
     edits = _plain_edits(text, changes)
     if edits is None:
         edits = _edits(text, changes)
@@ -333,6 +336,11 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
 def _skip(text: str, at: int) -> int:
     match = _after_space(text, at)
     return at if match is None else match.end()
+
+
+def _require_few_values(text: str) -> None:
+    if has_too_many_values(text):
+        raise JsonError(f"the JSON text has more than {MAX_VALUES:,} values")
 
 
 def _require_end(text: str, at: int) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 
 from geolake_nb.errors import GeolakeError, SchemaError
 
-__all__ = ["MAX_DEPTH", "MAX_LENGTH", "check_depth", "expect", "load_json"]
+__all__ = ["MAX_DEPTH", "MAX_LENGTH", "MAX_VALUES", "check_depth", "expect", "has_too_many_values", "load_json"]
 
 MAX_LENGTH = 64 * 1024 * 1024
 """Characters; the schema of a table with a hundred thousand columns has some twenty million."""
 
 MAX_DEPTH = 200
 """Objects and arrays inside each other; a struct in a struct takes three levels in a Delta schema."""
+
+MAX_VALUES = 4_000_000
+"""Of three letters each becomes a hundred bytes; metadata as long as is read has a comma in every fifty."""
 
 _MAX_DIGITS = 1_000
 
@@ -37,6 +40,8 @@ def load_json(
     """
     if len(text) > max_length:
         raise error(f"{what} is longer than {max_length} characters", where=where)
+    if has_too_many_values(text):
+        raise error(f"{what} has more than {MAX_VALUES:,} values", where=where)
     try:
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer)
         if _may_escape_surrogate(text):
@@ -47,6 +52,19 @@ def load_json(
         raise error(f"{what} is not JSON: {problem}", where=where) from None
     check_depth(value, what=what, where=where, error=error)
     return value
+
+
+def has_too_many_values(text: str | bytes) -> bool:
+    """Whether the values in the text might be too many to hold; commas in strings are taken for such between values.
+
+    >>> has_too_many_values("[1, 2]"), has_too_many_values(b"[" + b"[]," * 4_000_000 + b"[]]")
+    (False, True)
+    """
+    if len(text) <= MAX_VALUES:
+        return False
+    if isinstance(text, str):
+        return sum(text.count(mark) for mark in "[{,") > MAX_VALUES
+    return sum(text.count(mark) for mark in (b"[", b"{", b",")) > MAX_VALUES
 
 
 def check_depth(value: Any, *, what: str, where: str | None = None, error: type[GeolakeError] = SchemaError) -> None:

@@ -62,6 +62,11 @@ ENDS = {
     "iceberg: a header of many pairs": _MANIFEST + "the Avro file ends too early",
     "iceberg: a block that inflates": _MANIFEST + "an Avro block of .* unpacks to more than 268435456",
     "iceberg: a block of zstandard that inflates": _MANIFEST + "an Avro block of .* unpacks to more than 268435456",
+    "delta: a schema of many values": "open: CorruptTableError: .*the Delta schema has more than 4,000,000 values",
+    "delta: statistics of many values": "repair: JsonError: the JSON text has more than 4,000,000 values",
+    "iceberg: metadata of many values": (
+        "open: CorruptTableError: .*v1.gz.metadata.json: the table metadata has more than 4,000,000 values"
+    ),
     "iceberg: a deletion vector of many rows": (
         "preview: CorruptTableError: .*a.puffin: the deletion vector takes away rows that its data file, of 4, does not"
     ),

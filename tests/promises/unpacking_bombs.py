@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import struct
 import zlib
@@ -17,7 +18,7 @@ from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
 from tests import small_tables
 from tests.formats.delta.log_maker import add, field, metadata, protocol
 from tests.formats.iceberg_tables import POSITION_DELETES, FileEntry, column, make_iceberg_table
-from tests.promises.bombs import delta, of_field, set_field, with_footer
+from tests.promises.bombs import delta, iceberg, of_field, set_field, with_footer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,10 +90,38 @@ def repeat_groups(tree: list[Any], times: int) -> None:
     set_field(tree, 3, sum(of_field(group, 3) for group in groups))
 
 
+def many_values(folder: Path) -> None:
+    """Metadata that unpack to as many bytes as are read, of which every three are a list."""
+    path = iceberg(folder)
+    text = path.read_text().replace('"properties": {}', f'"properties": {{}}, "new": {LISTS}')
+    path.unlink()
+    path.with_name("v1.gz.metadata.json").write_bytes(gzip.compress(text.encode()))
+
+
+def checkpoint_text(folder: Path, place: str) -> None:
+    """A checkpoint with such a text as the schema, or as the statistics of its only file."""
+    told = metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    stats = '{"numRecords":1}'
+    if place == "schema":
+        told["metaData"]["schemaString"] = told["metaData"]["schemaString"][:-1] + f',"new":{LISTS}}}'
+    else:
+        stats = f'{{"numRecords":1,"new":{LISTS}}}'
+    made = delta(folder)
+    made.checkpoint(1, protocol("geospatial"), told, add("a.parquet", stats))
+    path = made.log / f"{1:020}.checkpoint.parquet"
+    pq.write_table(pq.read_table(path), path, compression="zstd")
+    for commit in made.log.glob("*.json"):
+        commit.unlink()
+
+
+LISTS = "[" + "[]," * 20_000_000 + "[]]"
 UNPACKING: dict[str, Callable[[Path], Any]] = {
     "delta: a checkpoint of equal transactions": transactions,
     "delta: a checkpoint without files": lambda folder: null_adds(folder, 3_900_000),
     "delta: a checkpoint of nothing again and again": lambda folder: null_adds(folder, 3_000_000, 20),
     "delta: a checkpoint of row groups that share their bytes": lambda folder: null_adds(folder, 400_000, 9),
+    "delta: a schema of many values": lambda folder: checkpoint_text(folder, "schema"),
+    "delta: statistics of many values": lambda folder: checkpoint_text(folder, "statistics"),
+    "iceberg: metadata of many values": many_values,
     "iceberg: a deletion vector of many rows": vector_of_runs,
 }

@@ -13,6 +13,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.untrusted_json import has_too_many_values
+
 __all__ = ["Leaf", "load_stats", "read_leaves"]
 
 Leaf = tuple[tuple[str, ...], pa.DataType]
@@ -54,7 +56,7 @@ def load_stats(text: str | None) -> Mapping[str, Any] | None:
     >>> load_stats('{"numRecords": 1}'), load_stats("[1]"), load_stats(None)
     ({'numRecords': 1}, None, None)
     """
-    if text is None:
+    if text is None or has_too_many_values(text):
         return None
     try:
         value = orjson.loads(text)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from geolake_nb.core.schema import children
-from geolake_nb.errors import CorruptTableError
+from geolake_nb.core.untrusted_json import load_json
+from geolake_nb.errors import CorruptTableError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,8 +33,8 @@ def name_mapping(snapshot: Snapshot) -> NameMapping | None:
     if text is not None:
         where = f"{snapshot.location}, property {_PROPERTY}"
         try:
-            return _read(json.loads(text), 0)
-        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            return _read(load_json(text, what="the name mapping"), 0)
+        except (SchemaError, ValueError, KeyError, TypeError, AttributeError):
             raise CorruptTableError("the name mapping cannot be read", where=where) from None
     if len(snapshot.details.metadata.schemas) > 1:
         return None

@@ -13,7 +13,7 @@ import orjson
 
 from geolake_nb.core.json_splice import edited, member
 from geolake_nb.core.untrusted_json import load_json
-from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError, VersionError
+from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError, SchemaError, VersionError
 from geolake_nb.formats.delta.conflicts import Touched, conflict
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.deletion_vectors import vector_file
@@ -373,8 +373,8 @@ def _undone_by(info: Mapping[str, Any]) -> int | None:
 def _shape(schema: Any) -> Any:
     """Names and types of a schema, without nullability and metadata."""
     try:
-        return _types(orjson.loads(schema)) if isinstance(schema, str) else None
-    except orjson.JSONDecodeError:
+        return _types(load_json(schema, what="the schema")) if isinstance(schema, str) else None
+    except SchemaError:
         return schema
 
 
