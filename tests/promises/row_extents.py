@@ -263,7 +263,8 @@ def arc_oracles_differ(
     if samples is None:
         return [f"{arc} is straight by its points, and {held} by fractions"]
     *points, radius = samples
-    if not np.isfinite(radius):
+    # The angles of a few metres on a circle of light years are lost in 64 bits.
+    if not np.isfinite(radius) or max(math.dist(arc[0], arc[1]), math.dist(arc[1], arc[2])) < 1e-12 * radius:
         return []
     found = []
     for axis, (low, high) in enumerate(held):
