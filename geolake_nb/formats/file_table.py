@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["AXES", "BoundSource", "FileTable", "GeoStatsColumns"]
+__all__ = ["AXES", "BoundSource", "FileTable", "GeoStatsColumns", "has_column"]
 
 AXES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
 _SHOWN = 20
@@ -142,6 +142,17 @@ class FileTable(Shown):
         filled = [pc.fill_null(side, 0.0) for side in sides]
         storage = pa.StructArray.from_arrays(filled, fields=list(box_type.storage_type), mask=unknown)
         return box_type.wrap_array(storage)
+
+
+def has_column(table: pa.Table, name: str) -> bool:
+    """Whether a table has a column of that name.
+
+    Its `column_names` are a new list of all columns every time, of which a table with many geo columns has many more.
+
+    >>> has_column(pa.table({"a": [1]}), "a"), has_column(pa.table({"a": [1]}), "b")
+    (True, False)
+    """
+    return int(table.schema.get_field_index(name)) >= 0
 
 
 def _geo_columns(name: str, stats: GeoStatsColumns, count: int) -> dict[str, pa.Array]:

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from geolake_nb.errors import UnsupportedTableError
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.formats.iceberg.bounds import arrow_type
 from geolake_nb.formats.iceberg.partition_values import PREFIX, partition_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from geolake_nb.core.types import Field
+    from geolake_nb.core.types import DataType, Field
     from geolake_nb.formats.iceberg.details import IcebergDetails
+    from geolake_nb.formats.iceberg.metadata import PartitionSpec
     from geolake_nb.formats.snapshot import Snapshot
 
 __all__ = ["DataFileRows", "DeleteFile", "data_file_rows"]
@@ -66,7 +68,8 @@ def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -
     names = [name for name in table.column_names if name.startswith(PREFIX)]
     _refuse_formats(table, snapshot.location)
     index = _Deletes(details, names, snapshot)
-    sources = {spec: _identities(snapshot, spec, table.schema) for spec in details.specs}
+    types = {one.id: one.type for _, one in snapshot.schema.walk() if one.id is not None}
+    sources = {id_: _identities(spec, types, table.schema) for id_, spec in details.specs.items()}
     wanted = ("path", "bytes", "rows", "deleted_rows", "sequence_number", "first_row_id", "spec_id")
     columns = [table[name].to_pylist() for name in wanted]
     partitions = _partitions(table, names)
@@ -92,15 +95,14 @@ def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -
 
 def _partitions(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
     """The values of these partition fields, a tuple for each file."""
-    columns = [partition_list(table[name]) if name in table.column_names else [None] * len(table) for name in names]
+    columns = [partition_list(table[name]) if has_column(table, name) else [None] * len(table) for name in names]
     return list(zip(*columns, strict=True)) if names else [()] * len(table)
 
 
-def _identities(snapshot: Snapshot, spec_id: int, held: pa.Schema) -> dict[int, str]:
-    """By the ids of columns the partition values that are theirs as they are."""
-    types = {one.id: one.type for _, one in snapshot.schema.walk() if one.id is not None}
+def _identities(spec: PartitionSpec, types: Mapping[int, DataType], held: pa.Schema) -> dict[int, str]:
+    """By the ids of columns, of which these are the types, the partition values that are theirs as they are."""
     found: dict[int, str] = {}
-    for one in snapshot.details.specs[spec_id].fields:
+    for one in spec.fields:
         name, type_ = f"{PREFIX}{one.name}", types.get(one.source_id)
         if one.transform == "identity" and type_ is not None and arrow_type(type_) == held.field(name).type:
             found[one.source_id] = name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import struct
 import tracemalloc
 import zlib
@@ -28,6 +29,7 @@ from tests.formats.iceberg_tables import (
     column,
     make_iceberg_table,
 )
+from tests.growth import growth
 
 COLUMNS = [column(1, "id", "long"), column(2, "name", "string")]
 _PATH_ID, _POS_ID = 2147483546, 2147483545
@@ -230,6 +232,21 @@ def test_a_column_that_only_the_partition_has_is_read_from_there(tmp_path):
     deletes = FileEntry("d", content=EQUALITY_DELETES, equality_ids=[2], table=by_name, partition=files[0].partition)
     make_iceberg_table(tmp_path / "deleted", columns, files, [deletes], partition=spec)
     assert ids_of(tmp_path / "deleted") == [3]
+
+
+def test_many_partition_fields_take_as_long_as_they_are_many(tmp_path):
+    path = make_iceberg_table(tmp_path, COLUMNS, [FileEntry("a.parquet", table=table([1], ["x"]), rows=1)])
+    metadata = json.loads(path.read_text())
+
+    def index(count):
+        identity = {"source-id": 1, "transform": "identity"}
+        fields = [identity | {"name": f"p{n}", "field-id": 2000 + n} for n in range(count)]
+        specs = [*metadata["partition-specs"], {"spec-id": 5, "fields": fields}]
+        path.write_text(json.dumps(metadata | {"partition-specs": specs}))
+        snapshot = open_iceberg(Storage.at(str(tmp_path)))
+        return lambda: data_file_rows(snapshot)
+
+    assert growth(index, 500, 4000) < 20
 
 
 def test_rows_carry_what_they_keep_when_they_move(tmp_path):
