@@ -13,6 +13,7 @@ from geolake_nb.core.collation_stats import collations_in_stats, range_for_filte
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.formats.delta.scalar_stats import arrow_type, from_json, from_struct, json_type, widened_maximum
 from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
+from geolake_nb.formats.delta.struct_leaves import StructLeaves
 from geolake_nb.formats.delta.wkt_columns import point_boxes
 from geolake_nb.formats.file_table import BoundSource, GeoStatsColumns
 
@@ -114,8 +115,9 @@ class FileStats:
 
     def _leaves(self, wanted: Sequence[Leaf]) -> list[tuple[pa.Array, pa.Array | None]]:
         """Each leaf as JSON has it and, where there are structs, as these have it."""
+        parsed = None if self.parsed is None else StructLeaves(self.parsed)
         return [
-            (column, _struct_leaf(self.parsed, path))
+            (column, _struct_leaf(parsed, path))
             for column, (path, _) in zip(read_leaves(self.raw, wanted), wanted, strict=True)
         ]
 
@@ -137,8 +139,9 @@ def read_stats(
     for path in geo:
         leaves += [((_MIN, *path), pa.string()), ((_MAX, *path), pa.string()), ((_NULLS, *path), pa.int64())]
     json = read_leaves(raw, leaves)
+    structs = None if parsed is None else StructLeaves(parsed)
     columns = [
-        _merged(column, _struct_leaf(parsed, path), type_) for column, (path, type_) in zip(json, leaves, strict=True)
+        _merged(column, _struct_leaf(structs, path), type_) for column, (path, type_) in zip(json, leaves, strict=True)
     ]
     records, tight = columns[0], columns[1]
     records = pc.if_else(pc.greater_equal(records, 0), records, pa.scalar(None, pa.int64()))
@@ -171,14 +174,10 @@ def _merged(json: pa.Array, struct: pa.Array | None, kind: pa.DataType) -> pa.Ar
     return json if struct is None else pc.coalesce(json, from_struct(struct, kind))
 
 
-def _struct_leaf(parsed: pa.ChunkedArray | None, path: Sequence[str]) -> pa.Array | None:
-    if parsed is None:
+def _struct_leaf(parsed: StructLeaves | None, path: Sequence[str]) -> pa.Array | None:
+    column = None if parsed is None else parsed.find(path)
+    if column is None:
         return None
-    column = parsed
-    for name in path:
-        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            return None
-        column = pc.struct_field(column, name)
     return pa.concat_arrays(column.chunks) if column.num_chunks != 1 else column.chunk(0)
 
 

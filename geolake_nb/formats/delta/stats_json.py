@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.untrusted_json import has_too_many_values
+from geolake_nb.formats.delta.struct_leaves import StructLeaves
 
 __all__ = ["Leaf", "load_stats", "read_leaves"]
 
@@ -84,11 +85,10 @@ def _in_columns(stats: pa.Array, leaves: Sequence[Leaf]) -> list[pa.Array] | Non
         return None
     if table.num_rows != len(texts):
         return None
-    columns = []
-    for path, _ in leaves:
-        column = table[path[0]]
-        columns.append(_joined((pc.struct_field(column, list(path[1:])) if len(path) > 1 else column).chunks))
-    return columns
+    tops = {name: StructLeaves(table[name]) for name in table.column_names}
+    # The schema has each of the leaves, and so has the table.
+    columns = [tops[path[0]].find(path[1:]) for path, _ in leaves]
+    return [_joined(column.chunks) for column in columns if column is not None]
 
 
 def _are_objects(texts: pa.Array) -> bool:

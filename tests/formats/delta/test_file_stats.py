@@ -10,9 +10,11 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.core.collation import Collation
 from geolake_nb.core.predicate_ops import ComparisonOp
+from geolake_nb.formats.delta.file_stats import read_stats
 from geolake_nb.formats.delta.scalar_stats import widened_maximum
 from geolake_nb.formats.delta.stats_json import read_leaves
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, vector, write_checkpoint
+from tests.growth import growth
 
 GEO = (protocol("geospatial"), metadata(field("id", "long"), field("g", "geometry(OGC:CRS84)")))
 
@@ -321,6 +323,16 @@ def test_leaves_of_slices_and_chunks_stay_in_order():
     texts = pa.chunked_array([[f'{{"a":{{"b":{number}}}}}' for number in range(100)], [], [None, '{"a":{"b":7}}']])
     (found,) = read_leaves(texts.slice(50), [(("a", "b"), pa.int64())])
     assert found.to_pylist() == [*range(50, 100), None, 7]
+
+
+def test_statistics_of_many_columns_take_as_long_as_they_are_many():
+    def reading(count):
+        low, high = ({f"g{n}": f"POINT({n % 9} {y})" for n in range(count)} for y in (0, 1))
+        stats = {"numRecords": 1, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)}
+        raw, parsed = pa.chunked_array([[json.dumps(stats), None]]), pa.chunked_array([[None, stats]])
+        return lambda: read_stats(raw, parsed, pa.array([0, 0]), [(name,) for name in low])
+
+    assert growth(reading, 250, 2000) < 20
 
 
 def test_char_columns_and_those_that_were_floats_rule_nothing_out(tmp_path):
