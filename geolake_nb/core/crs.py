@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from geolake_nb.core.box import Box
+from geolake_nb.core.crs_danger import MAX_MEMBERS, ensemble_members, names_a_file
 from geolake_nb.core.message_text import printable
 from geolake_nb.core.untrusted_json import check_depth, load_json
 from geolake_nb.errors import CrsError
@@ -21,19 +22,14 @@ if TYPE_CHECKING:
 
 __all__ = ["CRS84", "UNKNOWN_CRS", "Crs", "CrsForm", "CrsLike"]
 
-MAX_TEXT = 1_000_000
-"""Characters of a definition; the longest one of the EPSG registry has some twenty thousand."""
+MAX_TEXT = 100_000
+"""Characters of a definition; the longest one of PROJ's registries has some ten thousand, indented."""
 
 _AUTHORITY = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,63}):([A-Za-z0-9_.-]{1,64})")
 _SRID = re.compile(r"srid:([0-9]{1,10})", re.IGNORECASE)
 _PROPERTY = re.compile(r"projjson:([^\s,()'\"]+)", re.IGNORECASE)  # stands in type strings
 _WKT = re.compile(r"[A-Za-z][A-Za-z0-9_]*\s*[\[(]")
 _NO_TEXT = re.compile("[\\x00\\ud800-\\udfff]")  # C ends a text at NUL; half a surrogate pair has no UTF-8
-_GRID_FILE = re.compile(
-    r'(?:(?:catalog|file|grids|init|model)\s*=\s*"*|PROJ4_GRIDS"\s*,\s*"|PARAMETERFILE\s*\[\s*"[^"]*"\s*,\s*")'
-    r'([^"]*?)(?=\s\+|"|$)',
-    re.IGNORECASE,
-)
 
 # Stored coordinates are x, y = longitude, latitude whatever the registry says of the axis order, so that
 # each of these pairs names one system here.
@@ -339,13 +335,16 @@ def _to_pyproj(form: CrsForm, text: str) -> pyproj.CRS:
                 known = ", ".join(sorted(get_authorities()))
                 raise CrsError(f"unknown authority {authority}", where=text, remedy=f"use one of: {known}")
             return pyproj.CRS.from_authority(authority, code)
+        if ensemble_members(text) > MAX_MEMBERS:
+            what = f"the CRS has more than {MAX_MEMBERS} datums in its ensembles"
+            raise CrsError(what, where=_short(text), remedy="name a system of a registry")
         crs = pyproj.CRS.from_wkt(text) if form is CrsForm.WKT else pyproj.CRS.from_json(text)
         definition = crs.to_json_dict()
         _touch(crs)
     except CRSError:
         raise CrsError("PROJ does not know this CRS", where=_short(text)) from None
     # An EXTENSION of the WKT is kept by PROJ, yet is no part of the PROJJSON that it gives.
-    if _names_a_file(definition) or _names_a_file({"name": text}):
+    if names_a_file(definition) or names_a_file({"name": text}):
         raise CrsError("the CRS names a file by its path", where=_short(text), remedy="name the grid alone")
     return crs
 
@@ -355,21 +354,6 @@ def _touch(crs: pyproj.CRS) -> None:
     for name in ("area_of_use", "axis_info", "ellipsoid", "is_geographic", "is_projected", "name"):
         getattr(crs, name)
     crs.equals(crs, ignore_axis_order=True)
-
-
-def _names_a_file(definition: Any) -> bool:
-    """Whether PROJ would open a file outside its own folders to transform coordinates of this system."""
-    if isinstance(definition, list):
-        return any(_names_a_file(part) for part in definition)
-    if not isinstance(definition, dict):
-        return False
-    # PROJJSON: a parameter whose value is a text is a grid; a method may be a whole PROJ string.
-    texts = [text for key in ("name", "value") if isinstance(text := definition.get(key), str)]
-    grids = [texts[-1]] if isinstance(definition.get("value"), str) else []
-    grids += [match.group(1) for text in texts for match in _GRID_FILE.finditer(text)]
-    if any(mark in grid for grid in grids for mark in ("/", "\\", ":", "..")):
-        return True
-    return any(_names_a_file(part) for part in definition.values())
 
 
 def _coordinate_range(crs: pyproj.CRS) -> Box | None:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.core.crs import CRS84, UNKNOWN_CRS, Crs, CrsForm
+from geolake_nb.core.crs import CRS84, MAX_TEXT, UNKNOWN_CRS, Crs, CrsForm
+from geolake_nb.core.crs_danger import MAX_MEMBERS, ensemble_members
 from geolake_nb.errors import CrsError, GeolakeError
 
 UTM = pyproj.CRS("EPSG:32618")
@@ -235,6 +236,36 @@ def test_a_definition_cannot_make_proj_open_a_file(path):
     if "\\" not in path:
         with pytest.raises(CrsError, match="names a file by its path"):
             Crs(WEB_MERCATOR_GDAL.format(grid=path)).to_pyproj()
+
+
+def ensemble(members):
+    definition = pyproj.CRS("EPSG:4326").to_json_dict()
+    del definition["id"]
+    definition["datum_ensemble"]["members"] = [{"name": f"m{number}"} for number in range(members)]
+    return definition
+
+
+def test_an_ensemble_that_proj_would_compare_for_long_is_not_given_to_it(monkeypatch):
+    small = pyproj.CRS.from_json_dict(ensemble(100)).to_wkt()
+    large = small.replace('MEMBER["m0"]', 'MEMBER["m0"],MEMBER ( "one more" )')
+    assert Crs.parse(ensemble(100)).is_geographic
+    assert Crs(small).is_geographic
+    for name in ("from_json", "from_wkt"):
+        monkeypatch.setattr(pyproj.CRS, name, lambda text: pytest.fail("PROJ got it"))
+    for value in (large, ensemble(101), {"type": "CompoundCRS", "components": [ensemble(51), ensemble(50)]}):
+        crs = Crs.parse(value)
+        with pytest.raises(CrsError, match="more than 100 datums in its ensembles; name a system of a registry"):
+            crs.to_pyproj()
+        assert not crs.is_geographic
+        assert crs.coordinate_range() is None
+
+
+def test_the_longest_definition_of_the_registries_is_far_from_the_limits():
+    for code in ("EPSG:7416", "EPSG:10605", "IGNF:UTM38ETRS89"):
+        text = pyproj.CRS(code).to_json(pretty=True, indentation=4)
+        assert len(text) * 5 < MAX_TEXT
+        assert ensemble_members(text) * 5 < MAX_MEMBERS
+        assert Crs(text).same_as(Crs(code))
 
 
 def test_grids_in_the_folders_of_proj_are_fine():

@@ -48,6 +48,8 @@ ENDS = {
     "parquet: a long beginning in every row": _READ,
     "parquet: deep JSON in the geo property": _DEEP_GEO,
     "parquet: deep JSON in a CRS": _DEEP_GEO,
+    "parquet: many datums in a CRS": r"finding: crs\.unresolved  geom(.|\n)*more than 100 datums in its ensembles",
+    "parquet: a long CRS": r"finding: protocol\.files_differ(.|\n)*the CRS: a CRS is longer than 100000",
     **{f"wkb: {name}": _UNREADABLE for name in WKB},
     "iceberg: metadata that inflates": "open: CorruptTableError: .*the gzip metadata unpacks to more than 67108864",
     "iceberg: deep JSON in the metadata": "open: CorruptTableError: .*the table metadata is nested too deeply",

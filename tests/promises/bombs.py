@@ -110,6 +110,25 @@ def parquet(
     return path
 
 
+def with_crs(crs: dict[str, Any]) -> str:
+    return json.dumps(GEO | {"columns": {name: one | {"crs": crs} for name, one in GEO["columns"].items()}})
+
+
+def ensemble(members: int) -> dict[str, Any]:
+    ellipsoid = {"name": "WGS 84", "semi_major_axis": 6378137, "inverse_flattening": 298.257223563}
+    datums = {"name": "ensemble", "members": [{"name": f"m{number}"} for number in range(members)]}
+    axes = [
+        {"name": f"Geodetic {name}", "abbreviation": name[:3], "direction": direction, "unit": "degree"}
+        for name, direction in (("latitude", "north"), ("longitude", "east"))
+    ]
+    return {
+        "type": "GeographicCRS",
+        "name": "many datums",
+        "datum_ensemble": datums | {"ellipsoid": ellipsoid, "accuracy": "2.0"},
+        "coordinate_system": {"subtype": "ellipsoidal", "axis": axes},
+    }
+
+
 def raw_footer(folder: Path, footer: bytes) -> None:
     folder.mkdir()
     (folder / "a.parquet").write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
@@ -322,6 +341,8 @@ BOMBS: dict[str, Callable[[Path], Any]] = {
     "parquet: deep JSON in a CRS": lambda folder: parquet(
         folder, geo=json.dumps(GEO).replace('"encoding"', f'"crs":{NESTED},"encoding"')
     ),
+    "parquet: many datums in a CRS": lambda folder: parquet(folder, geo=with_crs(ensemble(5_000))),
+    "parquet: a long CRS": lambda folder: parquet(folder, geo=with_crs(ensemble(40_000))),
     **{
         f"wkb: {name}": (lambda folder, value=value: parquet(folder, rows=wkb_rows(value)))
         for name, value in WKB.items()
