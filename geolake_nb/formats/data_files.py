@@ -17,6 +17,7 @@ from geolake_nb.core.schema_parquet import PATH_KEY
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.formats.file_fields import file_field, geo_file_fields
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.formats.parquet.footer_view import FooterReader
 from geolake_nb.formats.parquet.opening import column_leaves, open_parquet_file, value_batches
 from geolake_nb.formats.parquet.page_sizes import Room
@@ -259,7 +260,7 @@ def raster_groups(
 def raster_rows(storage: Storage, snapshot: Snapshot, *, on_progress: Progress | None = None) -> pa.Table:
     """One row a raster: its size, its CRS, its WGS84 box, its true outline as WKB, and why one of them is missing."""
     groups = raster_groups(storage, snapshot, on_progress=on_progress)
-    names = [name for name, _ in _columns(snapshot, RasterType) if name in groups.column_names]
+    names = [name for name, _ in _columns(snapshot, RasterType) if has_column(groups, name)]
     parts = [
         _placed_rasters(groups.slice(start, _AT_ONCE), name)
         for name in names
@@ -353,8 +354,9 @@ def _found(
 ) -> Iterator[tuple[str, Field, Field, tuple[str, ...]]]:
     """The columns of those types that a file has: as the table and as the file has them, and their names in it."""
     view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
+    fields = geo_file_fields(snapshot)
     for name, field in _columns(snapshot, *kinds):
-        here = file_field(snapshot, name)
+        here = fields[name]
         found = view.find(here.parts, field_id=here.id)
         # Iceberg, Column Projection: by the id, whatever the name was when the file was written.
         parts = view.parts(here.parts, field_id=here.id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from geolake_nb.core.schema import split_path
+from geolake_nb.core.schema import join_path, split_path
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.iceberg.name_mapping import name_mapping
@@ -12,9 +12,10 @@ from geolake_nb.formats.parquet.footer_view import FileField
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from geolake_nb.core.types import Field
+    from geolake_nb.formats.iceberg.name_mapping import NameMapping
     from geolake_nb.formats.snapshot import Snapshot
 
 __all__ = ["file_field", "geo_file_fields"]
@@ -22,40 +23,57 @@ __all__ = ["file_field", "geo_file_fields"]
 
 def file_field(snapshot: Snapshot, path: str) -> FileField:
     """How the data files of a table call the column of this path."""
-    schema = snapshot.schema
-    if snapshot.format is TableFormat.PARQUET:
-        return FileField(_spelled(snapshot, path))
-    if snapshot.format is TableFormat.DELTA:
-        # Delta, Column Mapping: ids count in the mode `id` alone; in the mode `name` files may have others.
-        mapping: ColumnMapping = snapshot.details.column_mapping
-        id_ = schema.find(path).id if mapping is ColumnMapping.ID else None
-        return FileField(mapping.physical(schema, _spelled(snapshot, path)), id_)
-    id_ = schema.find(path).id
-    return FileField(() if id_ is None else _names_without_ids(snapshot, id_), id_)
+    wanted = snapshot.schema.find(path)
+    spelled = next((parts for parts, one in snapshot.schema.walk_parts() if one is wanted), split_path(path))
+    return _Naming(snapshot).of(spelled, wanted)
 
 
 def geo_file_fields(snapshot: Snapshot) -> dict[str, FileField]:
     """The same of every geo column, by path."""
-    return {path: file_field(snapshot, path) for path, _ in snapshot.schema.geo_columns()}
+    naming = _Naming(snapshot)
+    geo = {id(one) for _, one in snapshot.schema.geo_columns()}
+    return {join_path(parts): naming.of(parts, one) for parts, one in snapshot.schema.walk_parts() if id(one) in geo}
 
 
-def _spelled(snapshot: Snapshot, path: str) -> tuple[str, ...]:
-    """The parts of a path as the schema spells them."""
-    wanted: Field = snapshot.schema.find(path)
-    return next((parts for parts, field in snapshot.schema.walk_parts() if field is wanted), tuple(split_path(path)))
+class _Naming:
+    """How the data files of a table call its columns, with what is the same for all columns worked out once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._format = snapshot.format
+        self._mapping: ColumnMapping | None = None
+        self._physical: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._without_ids: dict[int, list[tuple[str, ...]]] = {}
+        if self._format is TableFormat.DELTA:
+            self._mapping = snapshot.details.column_mapping
+            for parts, one in snapshot.schema.walk_parts():
+                above = self._physical.get(parts[:-1], ())
+                self._physical.setdefault(parts, (*above, one.physical_name or one.name))
+        elif self._format is not TableFormat.PARQUET:
+            for parts, id_ in _mapped(_mapping_or_none(snapshot)):
+                if id_ is not None:
+                    self._without_ids.setdefault(id_, []).append(parts)
+
+    def of(self, parts: tuple[str, ...], column: Field) -> FileField:
+        """What they call this column, whose names and parents' names in the schema these are."""
+        if self._format is TableFormat.PARQUET:
+            return FileField(parts)
+        if self._mapping is not None:
+            # Delta, Column Mapping: ids count in the mode `id` alone; in the mode `name` files may have others.
+            names = parts if self._mapping is ColumnMapping.NONE else self._physical[parts]
+            return FileField(names, column.id if self._mapping is ColumnMapping.ID else None)
+        # Files that have no ids go by the name mapping, and only if that has one name for the column.
+        names_of_id = [] if column.id is None else self._without_ids.get(column.id, [])
+        return FileField(names_of_id[0] if len(names_of_id) == 1 else (), column.id)
 
 
-def _names_without_ids(snapshot: Snapshot, id_: int) -> tuple[str, ...]:
-    """What files that have no ids call the column: by the name mapping, and only if that has one name for it."""
+def _mapping_or_none(snapshot: Snapshot) -> NameMapping:
     try:
-        mapping = name_mapping(snapshot)
+        return name_mapping(snapshot) or {}
     except CorruptTableError:
-        return ()
-    found = [] if mapping is None else [parts for parts, one in _mapped(mapping) if one == id_]
-    return found[0] if len(found) == 1 else ()
+        return {}
 
 
-def _mapped(mapping: Mapping[str, tuple[int | None, Any]]) -> Iterator[tuple[tuple[str, ...], int | None]]:
+def _mapped(mapping: NameMapping) -> Iterator[tuple[tuple[str, ...], int | None]]:
     for name, (id_, inside) in mapping.items():
         yield (name,), id_
         for parts, one in _mapped(inside):

@@ -32,6 +32,19 @@ def make_set(folder: Path, *, files: int = 3, rows: int = 10, geo: dict | None =
     return folder
 
 
+def make_wide(path: Path, columns: int, *, encoding: str = "WKB") -> Path:
+    """A file of one point in each of many geo columns, without geo types and boxes."""
+    points = {"WKB": pa.array([write(point(1.0, 2.0))]), "point": pa.array([{"x": 1.0, "y": 2.0}])}
+    names = [f"g{number}" for number in range(columns)]
+    geo = GEO | {
+        "primary_column": "g0",
+        "columns": {name: GEO["columns"]["geom"] | {"encoding": encoding} for name in names},
+    }
+    table = pa.table(dict.fromkeys(names, points[encoding])).replace_schema_metadata({"geo": json.dumps(geo)})
+    pq.write_table(table, path, compression="none", write_statistics=False)
+    return path
+
+
 def seen(folder: Path) -> list[int]:
     """The ids that a reader sees, who skips hidden names; each file has to be whole."""
     ids: list[int] = []

@@ -10,8 +10,11 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.core.schema_parquet import to_arrow_type
+from geolake_nb.formats.file_fields import file_field, geo_file_fields
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
+from tests.formats.parquet_sets import make_wide
+from tests.growth import growth
 from tests.oracle.wkb_write import point, write
 
 GEO = to_arrow_type(gl.geometry())
@@ -107,3 +110,39 @@ def test_sets_of_files_go_by_names_at_any_depth(tmp_path):
     table = gl.open(str(tmp_path))
     assert kept(table, f"ST_Intersects(s.g1, {NEAR_WINDOW})") == (2, [True, True])
     assert kept(table, f"ST_Intersects(s.g2, {NEAR_WINDOW})") == (0, [False, False])
+
+
+def delta_of_many(folder, count: int) -> None:
+    fields = [
+        field(
+            f"g{number}",
+            "geometry(OGC:CRS84)",
+            **{"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{number}"},
+        )
+        for number in range(1, count + 1)
+    ]
+    mapped = metadata(*fields, **{"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": str(count)})
+    LogMaker(folder).commit(0, protocol("geospatial", "columnMapping"), mapped)
+
+
+def iceberg_of_many(folder, count: int) -> None:
+    make_iceberg_table(folder, [column(number, f"g{number}", "geometry") for number in range(1, count + 1)], [])
+
+
+def parquet_of_many(folder, count: int) -> None:
+    folder.mkdir()
+    make_wide(folder / "a.parquet", count)
+
+
+MANY = {"delta": delta_of_many, "iceberg": iceberg_of_many, "parquet": parquet_of_many}
+
+
+@pytest.mark.parametrize("make", MANY.values(), ids=MANY)
+def test_many_columns_are_found_in_a_time_as_long_as_they_are_many(tmp_path, make):
+    def finding(count):
+        make(tmp_path / str(count), count)
+        snapshot = gl.open(str(tmp_path / str(count))).snapshot
+        assert geo_file_fields(snapshot)["g9"] == file_field(snapshot, "g9")
+        return lambda: geo_file_fields(snapshot)
+
+    assert growth(finding, 250, 2000) < 20

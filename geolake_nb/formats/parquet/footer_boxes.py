@@ -237,8 +237,7 @@ def locate(view: FileView, found: Field | None, table_type: GeometryType | Geogr
         return None
     stored = found.type
     is_geo = isinstance(stored, (GeometryType, GeographyType))
-    top = any(found is one for one in view.schema.fields)
-    geo = view.geo.columns.get(found.name) if view.geo is not None and top else None
+    geo = view.geo_of(found)
     leaf = view.leaves.get(found.metadata.get(PATH_KEY, ""))
     type_ = table_type
     problem = None
@@ -256,10 +255,10 @@ def _coordinates(view: FileView, found: Field, geo: GeoColumn | None) -> _Coordi
         return None
     if geo.type.encoding is GeometryEncoding.GEOARROW:
         sides: dict[str, int] = {}
-        for path, index in view.leaves.items():
+        for path in view.leaves_below(found.name):
             axis = path.rpartition(".")[2]
-            if path.startswith(f"{found.name}.") and axis in ("x", "y", "z", "m"):
-                sides |= {f"{axis}min": index, f"{axis}max": index}
+            if axis in ("x", "y", "z", "m"):
+                sides |= {f"{axis}min": view.leaves[path], f"{axis}max": view.leaves[path]}
         source, required = BoundSource.FOOTER, {"xmin", "ymin"}
     elif geo.covering is not None:
         covering = geo.covering

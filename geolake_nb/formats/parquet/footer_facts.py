@@ -63,8 +63,7 @@ def footer_facts(
             if found is None:
                 continue
             native = leaves[id(stored)].get(found.metadata.get(PATH_KEY, ""))
-            top = any(found is one for one in view.schema.fields)
-            geo = view.geo.columns.get(found.name) if view.geo is not None and top else None
+            geo = view.geo_of(found)
             crs = None if geo is None else _text(geo.crs)
             rows.append((file, path, *_native(native), crs, view.metadata.created_by))
     columns = list(zip(*rows, strict=True)) or [()] * len(FOOTER_FACTS)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.geoparquet import from_geo_metadata
@@ -12,11 +14,11 @@ from geolake_nb.formats.parquet.box_mark import BOX_MARK, has_box_mark
 from geolake_nb.formats.parquet.foreign_boxes import is_own_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow.parquet as pq
 
-    from geolake_nb.core.geoparquet import GeoMetadata
+    from geolake_nb.core.geoparquet import GeoColumn, GeoMetadata
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import DataType, Field
 
@@ -43,13 +45,16 @@ class SchemaIndex:
     by_parts: Mapping[tuple[str, ...], Field]
     by_id: Mapping[int, Field]
     parts_by_id: Mapping[int, tuple[str, ...]]
+    folded_names: frozenset[str]
+    """Of the top-level fields, without regard to case."""
 
     @classmethod
     def of(cls, schema: Schema) -> SchemaIndex:
         """The index of a schema."""
         parts = dict(schema.walk_parts())
         ids = {found.id: path for path, found in parts.items() if found.id is not None}
-        return cls(parts, {id_: parts[path] for id_, path in ids.items()}, ids)
+        folded = frozenset(one.name.casefold() for one in schema.fields)
+        return cls(parts, {id_: parts[path] for id_, path in ids.items()}, ids, folded)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,6 +68,7 @@ class FileView:
     """The same with the geometry columns of GeoParquet metadata."""
     leaves: Mapping[str, int]
     """The index of each leaf column by its path in the file."""
+    sorted_leaves: Sequence[str]
     geo: GeoMetadata | None
     geo_problem: str | None
     """Why GeoParquet metadata that is there cannot be used."""
@@ -90,20 +96,31 @@ class FileView:
         """
         if field_id is not None:
             return bool(self.index.by_id) and field_id not in self.index.by_id
-        return parts[0].casefold() not in {one.name.casefold() for one in self.schema.fields}
+        return parts[0].casefold() not in self.index.folded_names
+
+    def geo_of(self, found: Field) -> GeoColumn | None:
+        """What GeoParquet metadata says of a field of the file, which it does of top-level ones alone."""
+        top = self.index.by_parts.get((found.name,)) is found
+        return self.geo.columns.get(found.name) if self.geo is not None and top else None
+
+    def leaves_below(self, name: str) -> list[str]:
+        """The paths of the leaves inside a top-level field, in the order of the file."""
+        start = bisect_left(self.sorted_leaves, f"{name}.")
+        inside = takewhile(lambda path: path.startswith(f"{name}."), islice(self.sorted_leaves, start, None))
+        return sorted(inside, key=lambda path: self.leaves[path])
 
 
 class FooterReader:
     """Reads footers into views; what is the same in many files is worked out once."""
 
     def __init__(self) -> None:
-        self._plain: list[tuple[pq.ParquetSchema, dict[bytes, bytes], Schema, dict[str, int]]] = []
+        self._plain: list[tuple[pq.ParquetSchema, dict[bytes, bytes], Schema, dict[str, int], list[str]]] = []
         self._indexed: dict[tuple[int, tuple[tuple[str, DataType], ...]], tuple[Schema, SchemaIndex]] = {}
         self._kept: list[Schema] = []
 
     def view(self, metadata: pq.FileMetaData, *, where: str) -> FileView:
         """The view of one footer; `where` names the file in errors."""
-        plain, leaves = self._read_plain(metadata, where)
+        plain, leaves, in_order = self._read_plain(metadata, where)
         geo, problem = None, None
         schema, index = self._with_index(plain, None)
         text = (metadata.metadata or {}).get(b"geo")
@@ -114,23 +131,24 @@ class FooterReader:
             except SchemaError as error:
                 geo, problem = None, str(error)
         own = is_own_writer(metadata.created_by) or has_box_mark(metadata)
-        return FileView(metadata, plain, schema, leaves, geo, problem, own, index)
+        return FileView(metadata, plain, schema, leaves, in_order, geo, problem, own, index)
 
-    def _read_plain(self, metadata: pq.FileMetaData, where: str) -> tuple[Schema, dict[str, int]]:
+    def _read_plain(self, metadata: pq.FileMetaData, where: str) -> tuple[Schema, dict[str, int], list[str]]:
         # A CRS may be in a property of the file, so that two files differ in their properties too.
         held = {key: text for key, text in (metadata.metadata or {}).items() if key not in _NOT_SHARED}
         parquet = metadata.schema
-        for known, properties, schema, leaves in self._plain:
+        for known, properties, schema, leaves, in_order in self._plain:
             if known.equals(parquet) and properties == held:
-                return schema, leaves
+                return schema, leaves, in_order
         try:
             schema = from_parquet_schema(metadata)
         except GeolakeError as error:
             raise CorruptTableError(str(error), where=where) from error
         leaves = {parquet.column(index).path: index for index in range(len(parquet))}
-        self._plain = [(parquet, held, schema, leaves), *self._plain[:50]]
+        in_order = sorted(leaves)
+        self._plain = [(parquet, held, schema, leaves, in_order), *self._plain[:50]]
         self._kept.append(schema)  # a schema that went would leave its id to another one
-        return schema, leaves
+        return schema, leaves, in_order
 
     def _with_index(self, plain: Schema, geo: GeoMetadata | None) -> tuple[Schema, SchemaIndex]:
         columns = () if geo is None else tuple([(name, column.type) for name, column in geo.columns.items()])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from geolake_nb.core.schema import join_path, type_name
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, RasterType
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.file_fields import file_field
+from geolake_nb.formats.file_fields import geo_file_fields
 from geolake_nb.formats.iceberg.single_values import MetricsMode
 from geolake_nb.formats.parquet.value_scan import ScanColumn
 
@@ -27,6 +27,7 @@ def repair_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
     """The columns of these names, or all, of which a Delta table keeps statistics; a sentence about each other one."""
     columns: list[ScanColumn] = []
     says: list[str] = []
+    files = geo_file_fields(snapshot)
     for column in _geo_columns(snapshot, names, _SHAPES):
         parts, path = column.parts, join_path(column.parts)
         if column.repeated:
@@ -37,7 +38,7 @@ def repair_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
                 " delta.dataSkippingStatsColumns, or raise delta.dataSkippingNumIndexedCols."
             )
         else:
-            here = file_field(snapshot, path)
+            here = files[path]
             columns.append(ScanColumn(path, here.parts, here.id, column.box_type))
     return tuple(columns), tuple(says)
 
@@ -46,6 +47,7 @@ def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
     """The columns of these names, or all, that have bounds in Iceberg's manifests; a sentence about each other one."""
     columns: list[ScanColumn] = []
     says: list[str] = []
+    files = geo_file_fields(snapshot)
     for column in _geo_columns(snapshot, names, (*_SHAPES, RasterType)):
         parts, path = column.parts, join_path(column.parts)
         if column.repeated:
@@ -54,7 +56,7 @@ def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> _Chosen:
             says.append(f"{path} has no bounds by the table's own property write.metadata.metrics.")
         else:
             is_raster = isinstance(column.type, RasterType)
-            here = file_field(snapshot, path)
+            here = files[path]
             columns.append(ScanColumn(path, here.parts, here.id, column.box_type, is_raster))
     return tuple(columns), tuple(says)
 

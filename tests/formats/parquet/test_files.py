@@ -28,6 +28,8 @@ from geolake_nb.formats.parquet.row_groups import row_groups
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.scan.explain import explain
+from tests.formats.parquet_sets import make_wide
+from tests.growth import growth
 
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 
@@ -592,3 +594,12 @@ def test_a_file_without_rows_opens(tmp_path):
     assert values(snapshot, "rows") == [0]
     assert box_of(snapshot)[0] is None
     assert snapshot.files.boxes("g").only_null_or_empty.tolist() == [True]
+
+
+@pytest.mark.parametrize("encoding", ["WKB", "point"])
+def test_many_geo_columns_open_in_a_time_as_long_as_they_are_many(tmp_path, encoding):
+    def opening(count):
+        path = make_wide(tmp_path / f"{count}.parquet", count, encoding=encoding)
+        return lambda: open_parquet(str(path))
+
+    assert growth(opening, 500, 4000) < 20
