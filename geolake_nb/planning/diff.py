@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.showing import Shown
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.planning.coverage import Coverage, coverage
 from geolake_nb.planning.scan.explanation import Amount, file_sizes
 from geolake_nb.planning.scan.explanation_text import amount_text, wrapped
@@ -174,7 +175,7 @@ def _changes(before: pa.Table, after: pa.Table) -> pa.Array:
         if kind is None:
             continue
         missing = pa.nulls(after.num_rows, after.schema.field(name).type)
-        other = before[name] if name in before.column_names else missing
+        other = before[name] if has_column(before, name) else missing
         differs = _differs(other, after[name])
         groups[kind] = groups.get(kind, np.zeros(after.num_rows, np.bool_)) | differs
     # Each set of kinds is a number, so that texts are made once for each set that occurs.

@@ -12,7 +12,7 @@ from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import children, join_path
 from geolake_nb.core.types import ListType, MapType, PrimitiveType, StringType
 from geolake_nb.errors import StorageError, UnsupportedTableError
-from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns
+from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns, has_column
 from geolake_nb.formats.havasu.version import havasu_features, havasu_version
 from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
 from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
@@ -264,4 +264,4 @@ def _identity_partitions(table: TableMetadata, column: int, files: FileTable) ->
     fields = [one for spec in table.specs.values() for one in spec.fields]
     names = {one.name for one in fields if one.source_id == column and one.transform == "identity"}
     other = {one.name for one in fields if one.source_id != column or one.transform != "identity"}
-    return sorted(name for name in names - other if f"partition.{name}" in files.table.column_names)
+    return sorted(name for name in names - other if has_column(files.table, f"partition.{name}"))

@@ -17,7 +17,7 @@ put down as the PROJJSON itself.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +25,14 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.schema import join_path
 from geolake_nb.core.types import DataType, GeographyType, GeometryType, ListType, MapType, RasterType
-from geolake_nb.formats.file_table import AXES
+from geolake_nb.formats.file_table import AXES, has_column
 from geolake_nb.planning.format_facts import collated_files
 from geolake_nb.planning.health.finding import Place
 from geolake_nb.planning.health.rule import Needs
 from geolake_nb.planning.mending.box_comparison import BoxSides
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -42,7 +42,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "deep_table"]
 
+_Found = TypeVar("_Found")
 _SHOWN_PATHS = 3
+_FEW_FILES = 10_000
+"""Of more files, boxes are taken from the table again rather than held: they are as large as the table."""
 _TABLES = tuple(needs.name.lower() for needs in Needs)
 _TYPES: dict[Needs, tuple[type[DataType], ...]] = {
     Needs.MISSING: (GeometryType, GeographyType, RasterType),
@@ -63,6 +66,7 @@ class Evidence:
     collated: tuple[CollatedFiles, ...] = field(init=False)
     """Which files have statistics under which collation (Delta)."""
     _positions: Mapping[str, NDArray[np.intp]] = field(init=False)
+    _remembered: dict[tuple[str, str], Any] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "collated", collated_files(self.snapshot))
@@ -112,7 +116,16 @@ class Evidence:
 
     def boxes(self, column: str) -> BoxSides:
         """The box of each file as the table stores it."""
-        return BoxSides.of(self.snapshot.files.table, column)
+        if self.count > _FEW_FILES:
+            return BoxSides.of(self.snapshot.files.table, column)
+        return self.once("boxes", column, lambda: BoxSides.of(self.snapshot.files.table, column))
+
+    def once(self, what: str, column: str, find: Callable[[], _Found]) -> _Found:
+        """What several rules find in the same way of a column, worked out for the first of them."""
+        if (what, column) not in self._remembered:
+            self._remembered[what, column] = find()
+        found: _Found = self._remembered[what, column]
+        return found
 
     def values(self, column: str, name: str) -> pa.Array:
         """A statistic of each file, such as `null_count`."""
@@ -132,8 +145,8 @@ class Evidence:
     def nowhere(self, column: str) -> NDArray[np.bool_]:
         """The files of which the scan of the data says that no value has a place."""
         known = np.zeros(self.count, np.bool_)
-        names = set() if self.deep is None else set(self.deep.column_names)
-        if self.deep is None or not {f"{column}.null_count", f"{column}.empty_count", "rows"} <= names:
+        names = (f"{column}.null_count", f"{column}.empty_count", "rows")
+        if self.deep is None or not all(has_column(self.deep, name) for name in names):
             return known
         blank = pc.add(self.deep[f"{column}.null_count"], self.deep[f"{column}.empty_count"])
         known[self.file_of(self.deep)] = flags(pc.equal(blank, self.deep["rows"]))

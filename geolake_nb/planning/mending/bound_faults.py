@@ -47,9 +47,7 @@ class StoredBounds:
         may_wrap: bool,
     ) -> StoredBounds:
         """The bounds of a column in the files at these positions; `records` are the rows of all files."""
-        table = snapshot.files.table.select(
-            [name for name in snapshot.files.table.column_names if name.startswith(f"{column}.")]
-        )
+        table = snapshot.files.table
         boxes = BoxSides.of(table, column)
         broken = flags(pc.is_valid(table[f"{column}.problem"]))
         if not may_wrap:

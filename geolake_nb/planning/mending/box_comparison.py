@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geolake_nb.formats.file_table import AXES
+from geolake_nb.formats.file_table import AXES, has_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,10 +37,10 @@ class BoxSides:
         >>> BoxSides.of(table, "g").known.tolist(), BoxSides.of(table, "h").known.tolist()
         ([True], [False])
         """
-        names = set(table.column_names)
         missing = np.full(table.num_rows, np.nan)
+        names = {axis: f"{column}.{axis}" for axis in AXES}
         return cls(
-            {axis: _doubles(table[f"{column}.{axis}"]) if f"{column}.{axis}" in names else missing for axis in AXES}
+            {axis: _doubles(table[name]) if has_column(table, name) else missing for axis, name in names.items()}
         )
 
     def __getitem__(self, axis: str) -> NDArray[np.float64]:
@@ -49,7 +49,8 @@ class BoxSides:
     @property
     def known(self) -> NDArray[np.bool_]:
         """Which of them have x and y."""
-        return np.asarray(~np.isnan(np.stack([self.sides[axis] for axis in AXES[:4]])).any(axis=0), np.bool_)
+        west, south, east, north = (np.isnan(self.sides[axis]) for axis in AXES[:4])
+        return np.asarray(~(west | south | east | north), np.bool_)
 
     @property
     def wraps(self) -> NDArray[np.bool_]:
@@ -163,5 +164,5 @@ def union_by(index: NDArray[np.intp], boxes: BoxSides, count: int) -> BoxSides:
 def _doubles(column: pa.ChunkedArray) -> NDArray[np.float64]:
     import pyarrow as pa
 
-    numbers: Any = column.cast(pa.float64()).to_numpy()
+    numbers: Any = (column if column.type == pa.float64() else column.cast(pa.float64())).to_numpy()
     return np.asarray(numbers, np.float64)

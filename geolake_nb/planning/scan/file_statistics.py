@@ -13,6 +13,7 @@ from geolake_nb.core.projection import Statistics
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import join_path
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
 from geolake_nb.planning.format_facts import CollatedFiles, collated_files
 from geolake_nb.planning.scan.collator import collated_columns
@@ -70,7 +71,7 @@ def _scalar(snapshot: Snapshot, path: ColumnPath) -> ScalarColumn | None:
     if found is not None or len(path) > 1 or path[0] not in snapshot.partition_columns:
         return found
     name = f"partition.{path[0]}"
-    if name not in snapshot.files.table.column_names:
+    if not has_column(snapshot.files.table, name):
         return None
     # A null here may be a null of the rows, or a value that the reader could not read: both are kept.
     values = whole(snapshot.files.table[name])
@@ -135,7 +136,7 @@ def why_no_box(
     stored = table[f"{name}.xmin"]
     if stored.null_count < len(stored):
         broken |= stored.is_valid().to_numpy() & ~boxes.known
-    if f"{name}.problem" in table.column_names and table[f"{name}.problem"].null_count < len(boxes):
+    if has_column(table, f"{name}.problem") and table[f"{name}.problem"].null_count < len(boxes):
         broken |= table[f"{name}.problem"].is_valid().to_numpy()
     otherwise = np.int8(nothing.code) if isinstance(nothing, ScanReason) else nothing
     return np.where(broken, np.int8(ScanReason.UNUSABLE_BOUNDS.code), otherwise)

@@ -14,6 +14,7 @@ from geolake_nb.core.predicate_binding import BoundSpatial
 from geolake_nb.core.projection import CollatedColumn, Statistics, Verdict
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import join_path
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.planning.scan.file_pruning import Judgement, KnownParts, judge, leaves
 from geolake_nb.planning.scan.file_statistics import whole, why_no_box
 from geolake_nb.planning.scan.reason import ScanReason
@@ -83,10 +84,10 @@ def _file_of(snapshot: Snapshot, row_groups: pa.Table) -> NDArray[np.int64]:
 
 def _group_boxes(table: pa.Table, name: str) -> BoxColumn | None:
     sides = [f"{name}.{axis}" for axis in ("xmin", "ymin", "xmax", "ymax")]
-    if any(side not in table.column_names for side in sides):
+    if not all(has_column(table, side) for side in sides):
         return None
     blank = np.zeros(table.num_rows, np.bool_)
-    if f"{name}.null_count" in table.column_names:
+    if has_column(table, f"{name}.null_count"):
         blank = pc.fill_null(pc.equal(table[f"{name}.null_count"], table["rows"]), False).to_numpy()
     return BoxColumn.from_sides(*(table[side].to_numpy() for side in sides), only_null_or_empty=blank)
 

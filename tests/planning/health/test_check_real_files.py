@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+import geolake_nb as gl
 from geolake_nb.core.bounds import bounds
 from geolake_nb.core.crs import Crs
 from geolake_nb.core.schema import Schema
@@ -24,6 +25,8 @@ from geolake_nb.formats.storage import Storage
 from geolake_nb.planning.health.check import check
 from geolake_nb.planning.health.evidence import deep_table
 from geolake_nb.planning.health.finding import Severity
+from tests.formats.parquet_sets import make_wide
+from tests.growth import growth
 
 POINTS = shapely.points([[1.0, 2.0], [3.0, 4.0], [-5.0, 6.0]])
 
@@ -51,6 +54,14 @@ def test_parquet_by_pyarrow_is_good(tmp_path):
         write(tmp_path / f"{index}.parquet")
     findings = judged(tmp_path, deep=scan(tmp_path))
     assert not findings, str(findings)
+
+
+def test_many_geo_columns_take_as_long_as_they_are_many(tmp_path):
+    def checking(count):
+        table = gl.open(str(make_wide(tmp_path / f"{count}.parquet", count)))
+        return lambda: table.check(deep=True)
+
+    assert growth(checking, 75, 600) < 20
 
 
 def test_srids_in_the_values_of_a_real_file(tmp_path):

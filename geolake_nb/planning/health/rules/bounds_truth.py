@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.types import DataType, EdgeAlgorithm, GeographyType, RasterType
-from geolake_nb.formats.file_table import BoundSource
+from geolake_nb.formats.file_table import BoundSource, has_column
 from geolake_nb.formats.parquet.foreign_boxes import MARGIN as FOREIGN_MARGIN
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.health.evidence import flags
@@ -63,7 +63,7 @@ def _smaller_than_data(evidence: Evidence) -> Iterator[Fault]:
 def _values_unreadable(evidence: Evidence) -> Iterator[Fault]:
     deep = evidence.deep
     for column, type_ in evidence.columns:
-        if deep is None or f"{column}.bad" not in deep.column_names:
+        if deep is None or not has_column(deep, f"{column}.bad"):
             continue
         counts = np.asarray(pc.fill_null(deep[f"{column}.bad"], 0).to_numpy(), np.int64)
         wrong = _marked(evidence.file_of(deep), counts > 0, evidence.count)
@@ -86,9 +86,13 @@ def _against_footers(evidence: Evidence, column: str) -> Misses:
     groups = evidence.row_groups
     if groups is None:
         return _nothing(evidence)
+    return evidence.once("against footers", column, lambda: _missed_groups(evidence, groups, column))
+
+
+def _missed_groups(evidence: Evidence, groups: pa.Table, column: str) -> Misses:
     file, inner = evidence.file_of(groups), BoxSides.of(groups, column)
     margin = np.full(len(file), FOREIGN_MARGIN)
-    if f"{column}.source" in groups.column_names:
+    if has_column(groups, f"{column}.source"):
         margin[flags(pc.equal(groups[f"{column}.source"], BoundSource.COVERING.value))] = _FLOAT32_MARGIN
     found = misses(evidence.boxes(column).take(file), inner, margin=margin)
     return Misses(_marked(file, found.smaller, evidence.count), _marked(file, found.rounded, evidence.count))
@@ -96,9 +100,14 @@ def _against_footers(evidence: Evidence, column: str) -> Misses:
 
 def _against_data(evidence: Evidence, column: str, type_: DataType) -> Misses:
     """Which files have a box that misses a part of what the scan found in them."""
-    if evidence.deep is None:
+    deep = evidence.deep
+    if deep is None:
         return _nothing(evidence)
-    file, inner = evidence.file_of(evidence.deep), BoxSides.of(evidence.deep, column)
+    return evidence.once("against data", column, lambda: _missed_values(evidence, deep, column, type_))
+
+
+def _missed_values(evidence: Evidence, deep: pa.Table, column: str, type_: DataType) -> Misses:
+    file, inner = evidence.file_of(deep), BoxSides.of(deep, column)
     found = misses(evidence.boxes(column).take(file), inner, slack=_scan_slack(type_, inner))
     return Misses(_marked(file, found.smaller, evidence.count), _marked(file, found.rounded, evidence.count))
 
@@ -159,7 +168,7 @@ def _looser_than_footer(evidence: Evidence) -> Iterator[Fault]:
 
 def _only_null_groups(groups: pa.Table, column: str) -> NDArray[np.bool_]:
     name = f"{column}.null_count"
-    if name not in groups.column_names:
+    if not has_column(groups, name):
         return np.zeros(groups.num_rows, np.bool_)
     return flags(pc.equal(groups[name], groups["rows"]))
 
@@ -169,7 +178,7 @@ def _types_differ(evidence: Evidence) -> Iterator[Fault]:
         stated, known = type_sets(evidence.values(column, "types"))
         wrong = np.zeros(evidence.count, np.bool_)
         for truth in (evidence.row_groups, evidence.deep):
-            if truth is None or f"{column}.types" not in truth.column_names:
+            if truth is None or not has_column(truth, f"{column}.types"):
                 continue
             found, found_known = type_sets(pa.chunked_array(truth[f"{column}.types"]).combine_chunks())
             file = evidence.file_of(truth)

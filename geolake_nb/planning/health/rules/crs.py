@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from geolake_nb.core.crs import CRS84, Crs, CrsForm
 from geolake_nb.core.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
 from geolake_nb.errors import CrsError, SchemaError
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.health.evidence import flags
 from geolake_nb.planning.health.finding import Place, Severity, printable
@@ -187,7 +188,7 @@ def _srids(evidence: Evidence) -> Iterator[tuple[str, _GeoType, NDArray[np.int64
     if deep is None:
         return
     for column, type_ in _geo_types(evidence):
-        if f"{column}.srids" not in deep.column_names:
+        if not has_column(deep, f"{column}.srids"):
             continue
         lists = (
             pa.concat_arrays(deep[f"{column}.srids"].chunks) if deep.num_rows else pa.array([], pa.list_(pa.int64()))
@@ -203,13 +204,23 @@ def _footers(evidence: Evidence, *, wkb_only: bool = True) -> Iterator[tuple[str
     footers = evidence.footers
     if footers is None:
         return
+    rows = _rows_by_column(footers)
     for column, type_ in _geo_types(evidence):
         if type_.encoding is GeometryEncoding.WKB or not wkb_only:
-            yield column, type_, footers.filter(pc.equal(footers["column"], column))
+            yield column, type_, footers.take(rows.get(column, pa.array([], pa.int64())))
+
+
+def _rows_by_column(footers: pa.Table) -> dict[str, pa.Array]:
+    """Which rows are those of a column, in their order: not found for each column among those of all."""
+    place = pa.array(np.arange(footers.num_rows, dtype=np.int64))
+    whole = pa.table({"column": footers["column"].cast(pa.string()), "place": place})
+    grouped = whole.group_by("column", use_threads=False).aggregate([("place", "list")])
+    lists = grouped["place_list"].combine_chunks()
+    return {name: lists[at].values for at, name in enumerate(grouped["column"].to_pylist())}
 
 
 def _values(footers: pa.Table, name: str) -> pa.Array:
-    if name not in footers.column_names:
+    if not has_column(footers, name):
         return pa.nulls(footers.num_rows, pa.string())
     chunks = footers[name].cast(pa.string()).chunks
     return pa.concat_arrays(chunks) if chunks else pa.array([], pa.string())

@@ -13,6 +13,7 @@ from geolake_nb.core.crs import Crs
 from geolake_nb.core.raster import PixelType
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import CrsError
+from geolake_nb.formats.file_table import has_column
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.health.evidence import flags
 from geolake_nb.planning.health.finding import Severity
@@ -69,7 +70,7 @@ def _columns(evidence: Evidence) -> Iterator[_Rasters]:
     if table is None:
         return
     for path, field in evidence.snapshot.schema.geo_columns():
-        if isinstance(field.type, RasterType) and path in table.column_names:
+        if isinstance(field.type, RasterType) and has_column(table, path):
             there = table.filter(pc.is_valid(table[path]))
             chunks = there[path].chunks
             if chunks:
