@@ -288,7 +288,7 @@ NOWHERE = {
     "empty crs": (at("", (1, 0, 0, 0, -1, 0)), "crs_wkt cannot be transformed"),
     "no wkt": (at("EPSG:99999999", (1, 0, 0, 0, -1, 0)), "crs_wkt cannot be transformed"),
     "cut wkt": (at(WKT["EPSG:3857"][:80], (1, 0, 0, 0, -1, 0)), "crs_wkt cannot be transformed"),
-    "huge wkt": (at("[" * 1_000_001, (1, 0, 0, 0, -1, 0)), "longer than 1000000 characters"),
+    "huge wkt": (at("[" * 100_001, (1, 0, 0, 0, -1, 0)), "longer than 100000 characters"),
     "nested wkt": (at('GEOGCS["' * 50_000, (1, 0, 0, 0, -1, 0)), "crs_wkt cannot be transformed"),
     "half a character": (at('GEOGCS["\ud800"]', (1, 0, 0, 0, -1, 0)), "crs_wkt cannot be transformed"),
     "nul": (at(MERCATOR_1 + "\0", (1, 0, 0, 0, -1, 0)), "crs_wkt cannot be transformed"),
