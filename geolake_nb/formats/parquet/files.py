@@ -91,7 +91,7 @@ class ParquetDetails:
     def parquet_types(self, column: str) -> tuple[DataType | None, ...]:
         """The type of a column by Parquet's own schema alone, GeoParquet left aside."""
         parts = split_path(column)
-        found = [dict(view.parquet_schema.walk_parts()).get(parts) for view in self.views]
+        found = [view.parquet_fields.get(parts) for view in self.views]
         return tuple(None if one is None else one.type for one in found)
 
 

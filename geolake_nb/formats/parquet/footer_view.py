@@ -64,6 +64,8 @@ class FileView:
     metadata: pq.FileMetaData
     parquet_schema: Schema
     """With the types of Parquet alone; equal schemas of many files are one object."""
+    parquet_fields: Mapping[tuple[str, ...], Field]
+    """Its fields by their names from the top down."""
     schema: Schema
     """The same with the geometry columns of GeoParquet metadata."""
     leaves: Mapping[str, int]
@@ -123,6 +125,7 @@ class FooterReader:
         plain, leaves, in_order = self._read_plain(metadata, where)
         geo, problem = None, None
         schema, index = self._with_index(plain, None)
+        fields = index.by_parts
         text = (metadata.metadata or {}).get(b"geo")
         if text is not None:
             try:
@@ -131,7 +134,7 @@ class FooterReader:
             except SchemaError as error:
                 geo, problem = None, str(error)
         own = is_own_writer(metadata.created_by) or has_box_mark(metadata)
-        return FileView(metadata, plain, schema, leaves, in_order, geo, problem, own, index)
+        return FileView(metadata, plain, fields, schema, leaves, in_order, geo, problem, own, index)
 
     def _read_plain(self, metadata: pq.FileMetaData, where: str) -> tuple[Schema, dict[str, int], list[str]]:
         # A CRS may be in a property of the file, so that two files differ in their properties too.

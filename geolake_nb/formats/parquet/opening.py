@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -37,6 +38,8 @@ _MOST_LISTED = 1 << 30
 
 
 _sources: WeakKeyDictionary[pq.ParquetFile, tuple[Ranges, str]] = WeakKeyDictionary()
+_paths: WeakKeyDictionary[pq.ParquetFile, tuple[list[str], list[int]]] = WeakKeyDictionary()
+"""The paths of all leaves, sorted, and the places of these."""
 _apart: WeakKeyDictionary[pq.ParquetFile, set[int]] = WeakKeyDictionary()
 """The leaves whose chunks share no bytes with each other in any row group."""
 
@@ -121,10 +124,17 @@ def _ranges(file: pq.ParquetFile, leaves: Sequence[int], groups: Sequence[int]) 
 
 def column_leaves(file: pq.ParquetFile, columns: Sequence[str]) -> list[int]:
     """The places of all leaves below the columns, as Arrow finds them."""
-    paths = [file.metadata.schema.column(place).path for place in range(len(file.metadata.schema))]
-    below = tuple(f"{name}." for name in columns)
-    named = set(columns)
-    return [place for place, path in enumerate(paths) if path in named or path.startswith(below)]
+    if file not in _paths:
+        leaves = [file.metadata.schema.column(place).path for place in range(len(file.metadata.schema))]
+        order = sorted(range(len(leaves)), key=leaves.__getitem__)
+        _paths[file] = [leaves[place] for place in order], order
+    paths, order = _paths[file]
+    found: set[int] = set()
+    for name in columns:
+        found.update(order[bisect_left(paths, name) : bisect_right(paths, name)])
+        # All that begin with a name and a dot come before the name and the sign that follows the dot.
+        found.update(order[bisect_left(paths, f"{name}.") : bisect_left(paths, f"{name}/")])
+    return sorted(found)
 
 
 def _too_large(file: pq.ParquetFile, leaf: int, size: int, most: int, where: str) -> UnsupportedTableError:

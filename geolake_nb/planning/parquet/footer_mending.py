@@ -54,7 +54,7 @@ class ColumnMend:
         assert here is not None
         assert here.leaf is not None
         groups = range(view.metadata.num_row_groups)
-        type_wrong = not _same(dict(view.parquet_schema.walk_parts())[column.physical].type, column.type)
+        type_wrong = not _same(view.parquet_fields[column.physical].type, column.type)
         boxes_wrong = type_wrong or not all(_is_bounded(here, group) for group in groups)
         size = sum(view.metadata.row_group(group).column(here.leaf).total_compressed_size for group in groups)
         return cls(

@@ -25,8 +25,9 @@ from geolake_nb.core.box import Box
 from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError, StorageError, UnsupportedTableError
 from geolake_nb.formats.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
 from geolake_nb.formats.storage import Storage
-from tests.formats.parquet_sets import GEO, contents, make_set, points
+from tests.formats.parquet_sets import GEO, contents, make_set, make_wide, points
 from tests.formats.test_storage import as_nobody, public_copy
+from tests.growth import growth
 from tests.oracle.wkb_write import point, polygon, write
 
 PROJJSON = json.loads((Path(pyproj.datadir.get_data_dir()) / "projjson.schema.json").read_text())
@@ -320,3 +321,11 @@ def test_a_single_file_has_its_own_history_beside_others(tmp_path):
     with pytest.raises(RefusedError, match="no change of this toolkit is there to take back"):
         gl.open(str(folder / "2.parquet")).plan_undo()
     assert Storage.at(str(folder)).is_folder("_geolake")
+
+
+def test_many_geo_columns_take_as_long_as_they_are_many(tmp_path):
+    def planning(count):
+        table = gl.open(str(make_wide(tmp_path / f"{count}.parquet", count)))
+        return table.plan_repair
+
+    assert growth(planning, 100, 800) < 20
