@@ -18,6 +18,7 @@ __all__ = [
     "shortened",
     "url_without_secrets",
     "value_without_secrets",
+    "with_plain_urls",
     "without_secrets",
 ]
 
@@ -84,9 +85,17 @@ def without_secrets(text: str, known: Iterable[str] = ()) -> str:
     for secret in known:
         for form in (secret, quote(secret, safe=""), quote_plus(secret)):
             text = text.replace(form, "***")
-    text = _QUERY.sub(r"\1", _USER.sub(r"\1", text))
-    text = _BEARER.sub("***", text)
+    text = _BEARER.sub("***", with_plain_urls(text))
     return _NAMED.sub(lambda one: f"{one[1]}{one[2]}***" if SECRET_NAME.search(one[1]) else one[0], text)
+
+
+def with_plain_urls(text: str) -> str:
+    """What somebody wrote about a thing, without passwords and queries of the URLs in it.
+
+    >>> with_plain_urls("the key: id, see https://me:pw@host/a?sig=1")
+    'the key: id, see https://host/a'
+    """
+    return _QUERY.sub(r"\1", _USER.sub(r"\1", text))
 
 
 def value_without_secrets(value: Any, name: str = "") -> Any:

@@ -32,7 +32,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.message_text import without_secrets
+from geolake_nb.core.message_text import with_plain_urls
 from geolake_nb.core.showing import Shown
 from geolake_nb.core.types import (
     DataType,
@@ -243,7 +243,7 @@ def _describe(found: Field) -> str:
     if found.id is not None:
         words.append(f"#{found.id}")
     line = ", ".join(words)
-    return line if not found.doc else f"{line}  -- {_printable(without_secrets(found.doc))}"
+    return line if not found.doc else f"{line}  -- {_printable(with_plain_urls(found.doc))}"
 
 
 def _printable(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.core.crs import CrsForm
-from geolake_nb.core.message_text import without_secrets
+from geolake_nb.core.message_text import with_plain_urls
 from geolake_nb.core.schema import children, join_path, type_name
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StringType
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
@@ -84,7 +84,7 @@ def _field(field: Field, depth: int) -> Markup:
         words.append(f"#{field.id}")
     about = [name(join_path([field.name]), 120), " ", tag("span", ", ".join(words), class_="faint")]
     if field.doc:
-        about += [" ", tag("em", without_secrets(field.doc)[:200])]
+        about += [" ", tag("em", with_plain_urls(field.doc)[:200])]
     inside = children(field.type)
     if not inside:
         return tag("span", about)
