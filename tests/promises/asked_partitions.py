@@ -10,13 +10,11 @@ import pyarrow as pa
 
 import geolake_nb as gl
 from tests.promises.asked_tables import (
-    ICEBERG_SHAPES,
     PACKING,
-    SPARK_SHAPES,
     TYPES,
     apply_plan,
+    insert_and_delete,
     make_rows,
-    sql_values,
     write_rows,
 )
 from tests.promises.foreign_boxes import give_boxes
@@ -56,16 +54,12 @@ def partitioned_rows(seed: int, first: int, count: int) -> pa.Table:
 
 def delta_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     """Create, append, Spark's own rows and deletes, repair and rewrite."""
-    table = f"delta.`{asked.folder}`"
     write_rows(asked, partitioned_rows(seed, 0, size), columns=TYPES, partition_by=list(COLUMNS))
     yield "write"
     write_rows(asked, partitioned_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
-    asked.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    own = partitioned_rows(seed + 2, 2 * size, 60)
-    asked.spark.sql(f"INSERT INTO {table} VALUES {sql_values(own, **SPARK_SHAPES)}")
-    asked.spark.sql(f"DELETE FROM {table} WHERE id % 7 = 3")
-    asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
+    asked.spark.sql(f"ALTER TABLE delta.`{asked.folder}` SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    insert_and_delete(asked, partitioned_rows(seed + 2, 2 * size, 60))
     yield "Spark's insert and delete"
     apply_plan(asked, "repair")
     yield "repair"
@@ -88,10 +82,7 @@ def iceberg_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
         asked.iceberg.sql(f"ALTER TABLE {asked.name} {change}")
     write_rows(asked, partitioned_rows(seed + 1, size, size // 2), mode="append")
     yield "append by transforms"
-    own = partitioned_rows(seed + 2, 2 * size, 60)
-    asked.iceberg.sql(f"INSERT INTO {asked.name} VALUES {sql_values(own, **ICEBERG_SHAPES)}")
-    asked.iceberg.sql(f"DELETE FROM {asked.name} WHERE id % 7 = 3")
-    asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
+    insert_and_delete(asked, partitioned_rows(seed + 2, 2 * size, 60))
     yield "Spark's insert and delete"
     apply_plan(asked, "repair")
     yield "repair"

@@ -252,6 +252,16 @@ SPARK_SHAPES = {"geom": "st_geomfromwkb(X'{}', 4326)", "place": "st_geogfromwkb(
 ICEBERG_SHAPES = {**SPARK_SHAPES, "geom": "st_setsrid(st_geomfromwkb(X'{}'), 4326)"}
 
 
+def insert_and_delete(asked: Asked, rows: pa.Table) -> None:
+    """Spark's own rows, and some of all taken away; each format has its Spark."""
+    sql, name, shapes = asked.spark.sql, f"delta.`{asked.folder}`", SPARK_SHAPES
+    if asked.iceberg is not None:
+        sql, name, shapes = asked.iceberg.sql, asked.name, ICEBERG_SHAPES
+    sql(f"INSERT INTO {name} VALUES {sql_values(rows, **shapes)}")
+    sql(f"DELETE FROM {name} WHERE id % 7 = 3")
+    asked.deleted |= {one for one in range(rows["id"][-1].as_py() + 1) if one % 7 == 3}
+
+
 def _change_columns(asked: Asked, sql: Callable[[str], Any], table: str) -> None:
     """A column gets another name, and another one gets the name of one that is gone: its old statistics with it."""
     for change in ("RENAME COLUMN name TO title", "DROP COLUMN day", "ADD COLUMN day DATE"):
@@ -302,10 +312,7 @@ def iceberg_states(asked: Asked, seed: int, size: int) -> Iterator[str]:
     yield "write"
     write_rows(asked, make_rows(seed + 1, size, size // 2), mode="append")
     yield "append"
-    own = make_rows(seed + 2, 2 * size, 60)
-    asked.iceberg.sql(f"INSERT INTO {asked.name} VALUES {sql_values(own, **ICEBERG_SHAPES)}")
-    asked.iceberg.sql(f"DELETE FROM {asked.name} WHERE id % 7 = 3")
-    asked.deleted |= {one for one in range(2 * size + 60) if one % 7 == 3}
+    insert_and_delete(asked, make_rows(seed + 2, 2 * size, 60))
     yield "Spark's insert and delete"
     apply_plan(asked, "repair")
     yield "repair"
