@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow.parquet as pq
+    from numpy.typing import NDArray
 
     from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.formats.storage import Storage
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["raster_bands"]
 
 _BATCH_ROWS = 16_384
-_MOST_BYTES, _BAND_BYTES = 1 << 28, 250
-"""What is held of a file's bands, and what each of them counts for beside its values."""
+_MOST_BYTES = 1 << 28
+"""What is held of a file's bands."""
 _SLOTS = ("band_1", "band_2", "band_3", "band_4", "bands")
 _FACTS = ("pixel_type", "no_data", "out_db_band_no", "out_db_url")
 _SCHEMA = pa.schema(
@@ -53,12 +55,9 @@ def raster_bands(storage: Storage, snapshot: Snapshot, position: int, column: st
         physical = parts_in_file(file, snapshot, column, where=where) or ()
         for group in range(file.num_row_groups if physical else 0):
             for values in _values(file, group, physical):
-                rows = []
-                for bands in _rasters(values):
-                    rows += [{"raster": count, "band": place, **band} for place, band in enumerate(bands)]
-                    count += 1
-                parts.append(pa.Table.from_pylist(rows, _SCHEMA))
-                room.take(parts[-1].nbytes + len(rows) * _BAND_BYTES, what="the bands of the file", where=where)
+                parts.append(_bands(values, count))
+                room.take(parts[-1].nbytes, what="the bands of the file", where=where)
+                count += len(values) - values.null_count
     return pa.concat_tables(parts)
 
 
@@ -85,40 +84,50 @@ def _values(file: pq.ParquetFile, group: int, physical: tuple[str, ...]) -> Iter
             yield inside_structs(batch.column(0), physical)
 
 
-def _rasters(values: pa.StructArray) -> Iterator[list[dict[str, Any]]]:
-    """The bands of each raster that is not null."""
-    found: list[list[dict[str, Any]]] = [[] for _ in range(len(values))]
-    for slot in _SLOTS:
-        if values.type.get_field_index(slot) >= 0:
-            for owner, band in _flat(values, slot):
-                found[owner].append(band)
-    yield from (bands for bands, valid in zip(found, values.is_valid().to_pylist(), strict=True) if valid)
+def _bands(values: pa.StructArray, before: int) -> pa.Table:
+    """The bands of the rasters that are not null, before which there are so many others."""
+    found = [_flat(values, slot) for slot in _SLOTS if values.type.get_field_index(slot) >= 0]
+    if not found:
+        return _SCHEMA.empty_table()
+    rows = np.concatenate([owners for owners, _ in found])
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    numbers = before - 1 + np.cumsum(_mask(values))
+    places = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    facts = pa.concat_tables([bands for _, bands in found]).take(pa.array(order))
+    counted = facts.append_column("raster", pa.array(numbers[rows], pa.int64()))
+    return counted.append_column("band", pa.array(places, pa.int32())).select(_SCHEMA.names)
 
 
-def _flat(values: pa.StructArray, slot: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The bands in one field of the group, and the row of each."""
-    field = pc.struct_field(values, slot)
-    owners: list[int] = list(range(len(values)))
-    if not pa.types.is_struct(field.type):
-        owners = pc.list_parent_indices(field).to_pylist()
-        field = pc.list_flatten(field)
-    facts = {name: _plain(field, name) for name in _FACTS}
+def _flat(values: pa.StructArray, slot: str) -> tuple[NDArray[np.int64], pa.Table]:
+    """The rows of the bands in one field of the group, and what is known of each."""
+    bands = pc.struct_field(values, slot)
+    rows: NDArray[np.int64] = np.arange(len(values), dtype=np.int64)
+    if not pa.types.is_struct(bands.type):
+        rows = pc.list_parent_indices(bands).to_numpy(zero_copy_only=False).astype(np.int64)
+        bands = pc.list_flatten(bands)
+    facts = {name: _plain(bands, name) for name in _FACTS}
     # Havasu, Raster: with data the band is in-db; one without data must have a URL.
-    told = field.type.get_field_index("data") >= 0
-    held = pc.struct_field(field, "data").is_valid() if told else pa.array([url is None for url in facts["out_db_url"]])
-    valid = field.is_valid().to_pylist()
-    for place, (owner, in_db) in enumerate(zip(owners, held.to_pylist(), strict=True)):
-        if valid[place]:
-            yield owner, {**{name: facts[name][place] for name in _FACTS}, "in_db": in_db}
+    told = bands.type.get_field_index("data") >= 0
+    facts["in_db"] = pc.struct_field(bands, "data").is_valid() if told else facts["out_db_url"].is_null()
+    there = _mask(bands)
+    return rows[there], pa.table(facts).filter(pa.array(there))
 
 
-def _plain(bands: pa.Array, name: str) -> list[Any]:
+def _mask(values: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _plain(bands: pa.StructArray, name: str) -> pa.Array:
+    kind = _SCHEMA.field(name).type
     if bands.type.get_field_index(name) < 0:
-        return [None] * len(bands)
+        return pa.nulls(len(bands), kind)
     values = pc.struct_field(bands, name)
     if name != "out_db_url":
-        held: list[Any] = values.to_pylist()
-        return held
-    # A text that is no UTF-8 is shown all the same.
-    raw = values.cast(pa.binary()).to_pylist()
-    return [None if one is None else one.decode("utf-8", "backslashreplace") for one in raw]
+        return values.cast(kind)
+    raw = values.cast(pa.binary())
+    try:
+        return raw.cast(kind)
+    except pa.ArrowInvalid:  # a text that is no UTF-8 is shown all the same
+        texts = [None if one is None else one.decode("utf-8", "backslashreplace") for one in raw.to_pylist()]
+        return pa.array(texts, kind)
