@@ -23,8 +23,8 @@ _HEIGHTS = {"z": (2, 4), "m": (3, 6)}
 """The place of an axis in the truth, and in the sides of a bound."""
 _WITH_HEIGHTS = {"Delta log": "zm", "Iceberg manifest": "zm", "row group": "zm", "geo property": "z"}
 """The levels that have more than x and y: GeoParquet has no M, and Havasu and coverings have neither."""
-_OF_ROWS = {"covering statistics", "geo property"}
-"""The levels that have boxes of rows, of which one without x or without y has none."""
+_OF_ROWS = {"covering statistics", "geo property", "Havasu manifest"}
+"""The levels that may have boxes of rows, of which one without x or without y has none."""
 
 
 @dataclass
