@@ -114,7 +114,9 @@ def value_without_secrets(value: Any, name: str = "") -> Any:
         return value
     if value.lstrip()[:1] in ("{", "["):
         try:
-            return json.dumps(value_without_secrets(json.loads(value)), ensure_ascii=False)
+            held = json.loads(value)
+            shown = value_without_secrets(held)
+            return value if shown == held else json.dumps(shown, ensure_ascii=False)
         except (ValueError, RecursionError):
             pass
     return without_secrets(value)
