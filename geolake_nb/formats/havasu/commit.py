@@ -112,7 +112,7 @@ def _load(storage: Storage) -> tuple[str, TableMetadata, str] | None:
     where = f"{storage.location}/{path}"
     data = unpacked_metadata(storage.read(path), where=where)
     table = read_metadata(data, where=where)
-    return path, table, data.decode()
+    return path, table, data.decode(json.detect_encoding(data))
 
 
 def _landed(table: TableMetadata, transaction: str) -> int | None:

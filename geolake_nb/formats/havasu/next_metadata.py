@@ -100,6 +100,5 @@ def _dumped(value: Any) -> str:
 
 
 def _kept(text: str) -> int:
-    found = json.loads(member(text, ("properties", _KEPT_LOG)) or "null")
-    told = found if isinstance(found, str) else ""
+    told = str(json.loads(member(text, ("properties", _KEPT_LOG)) or "null"))
     return max(1, int(told)) if told.isascii() and told.isdigit() and len(told) < 9 else 100

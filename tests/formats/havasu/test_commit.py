@@ -144,6 +144,16 @@ def test_packed_metadata_stays_packed(tmp_path):
     assert (tmp_path / "metadata" / "version-hint.text").read_text() == "2"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_metadata_in_another_encoding_goes_on_in_utf8(tmp_path, encoding):
+    make_havasu_table(tmp_path, [geometry_entry("a", SHAPES)])
+    path = tmp_path / "metadata" / "v1.metadata.json"
+    path.write_bytes(path.read_text().encode(encoding))
+    append(tmp_path, points(2, first=50))
+    assert ids(tmp_path) == [0, 1, 50, 51]
+    assert json.loads((tmp_path / "metadata" / "v2.metadata.json").read_text())["current-snapshot-id"]
+
+
 def test_a_partition_by_a_transform_is_repaired(tmp_path):
     spec = [PartitionFieldSpec("id_bucket", 1, "bucket[4]", "int")]
     entry = geometry_entry("a", SHAPES)
