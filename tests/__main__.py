@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import venv
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,8 +62,8 @@ def install_front_end() -> None:
             subprocess.run(["apt-get", *words], env=quiet, stdout=subprocess.DEVNULL, check=True)
 
 
-def steps(words: list[str]) -> dict[str, list[str]]:
-    """What a contributor runs, in the order in which a failure is cheapest."""
+def checks() -> dict[str, list[str]]:
+    """What reads the code without running it, and the tests of the front end."""
     front_end = {
         "front end types": ["npm", "--prefix", "widgets", "run", "--silent", "check"],
         "front end tests": ["npm", "--prefix", "widgets", "--silent", "test"],
@@ -72,25 +73,34 @@ def steps(words: list[str]) -> dict[str, list[str]]:
         "format": [PYTHON, "-m", "ruff", "format", "--check", "."],
         "types": [PYTHON, "-m", "mypy"],
         **(front_end if shutil.which("npm") is not None else {}),
-        "tests": [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder", *words],
     }
+
+
+def is_good(name: str, command: list[str], *, held_back: bool = False) -> bool:
+    """Run a step and say how it went; what is `held_back` is printed when it has ended, in one piece."""
+    start = time.monotonic()
+    if not held_back:
+        print(f"--- {name}", flush=True)
+    into = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if held_back else {}
+    run = subprocess.run(command, cwd=ROOT, check=False, text=True, **into)
+    good = run.returncode == 0
+    told = f"--- {name}: {'good' if good else 'failed'} in {time.monotonic() - start:.0f} s"
+    print(f"{run.stdout or ''}{told}", flush=True)
+    return good
 
 
 def main() -> int:
     """Run all steps, even after one has failed, and say which ones did."""
-    install()
-    install_front_end()
+    with ThreadPoolExecutor(2) as pool:  # what these wait for is not the same
+        for done in [pool.submit(install), pool.submit(install_front_end)]:
+            done.result()
     os.environ.setdefault("GEOLAKE_ARTEFACTS", str(ROOT / "artifacts"))  # pictures of what a browser showed
-    failed = []
-    for name, command in steps(sys.argv[1:]).items():
-        start = time.monotonic()
-        print(f"--- {name}", flush=True)
-        if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
-            failed.append(name)
-        print(
-            f"--- {name}: {'failed' if name in failed else 'good'} in {time.monotonic() - start:.0f} s",
-            flush=True,
-        )
+    with ThreadPoolExecutor(2) as pool:
+        started = {name: pool.submit(is_good, name, command, held_back=True) for name, command in checks().items()}
+        failed = [name for name, done in started.items() if not done.result()]
+    pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]
+    if not is_good("tests", [*pytest, *sys.argv[1:]]):
+        failed.append("tests")
     print(f"failed: {', '.join(failed)}" if failed else "all good")
     return 1 if failed else 0
 
