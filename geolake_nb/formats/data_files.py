@@ -47,6 +47,7 @@ _RASTER_BYTES = 500
 """What a raster takes beside its own values: its outline, mostly."""
 
 __all__ = [
+    "data_key",
     "data_keys",
     "footer_tables",
     "inside_structs",
@@ -63,14 +64,23 @@ __all__ = [
 
 def data_keys(snapshot: Snapshot) -> list[str]:
     """The paths of the data files as the storage takes them, in the order of the file table."""
-    stored: list[str] = snapshot.files.table["path"].to_pylist()
+    return list(map(_as_key(snapshot), snapshot.files.table["path"].to_pylist()))
+
+
+def data_key(snapshot: Snapshot, position: int) -> str:
+    """The path of the data file at that place of the file table, as the storage takes it."""
+    return _as_key(snapshot)(snapshot.files.table["path"][position].as_py())
+
+
+def _as_key(snapshot: Snapshot) -> Callable[[str], str]:
     if snapshot.format is TableFormat.DELTA:
         from geolake_nb.formats.delta.data_paths import decoded_path
 
-        return [decoded_path(path) for path in stored]
+        return decoded_path
     if snapshot.format is TableFormat.PARQUET:
-        return stored
-    return [snapshot.details.paths.key(path) for path in stored]
+        return str
+    key: Callable[[str], str] = snapshot.details.paths.key
+    return key
 
 
 def missing_files(storage: Storage, snapshot: Snapshot) -> list[int]:
@@ -179,7 +189,7 @@ def sample_shapes(storage: Storage, snapshot: Snapshot, position: int, column: s
 
     They are fewer where so many would take too much memory.
     """
-    key = data_keys(snapshot)[position]
+    key = data_key(snapshot, position)
     for name, field, pieces in _shape_pieces(storage, snapshot, key):
         if name == column:
             chosen = _spread(pieces, limit)
@@ -240,12 +250,13 @@ def raster_groups(
     `files` are rows of the file table, all by default.
     """
     parts: list[pa.Table] = []
-    keys, stored = data_keys(snapshot), snapshot.files.table["path"]
-    positions = range(len(keys)) if files is None else files
+    stored = snapshot.files.table["path"]
+    positions = range(len(stored)) if files is None else files
     room = Room()
     for done, position in enumerate(positions, start=1):
         path = stored[position].as_py()
-        columns = dict(_rasters(storage, snapshot, keys[position], bands=bands, room=room, row_bytes=len(path)))
+        key = data_key(snapshot, position)
+        columns = dict(_rasters(storage, snapshot, key, bands=bands, room=room, row_bytes=len(path)))
         if columns:
             count = len(next(iter(columns.values())))
             parts.append(pa.table({"path": pa.array([path] * count, pa.string()), **columns}))

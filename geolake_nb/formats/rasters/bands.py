@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.formats.data_files import data_keys, inside_structs, parts_in_file
+from geolake_nb.formats.data_files import data_key, inside_structs, parts_in_file
 from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.formats.parquet.page_sizes import Room
 
@@ -49,7 +49,7 @@ def raster_bands(storage: Storage, snapshot: Snapshot, position: int, column: st
     parts = [_SCHEMA.empty_table()]
     count = 0
     room = Room(_MOST_BYTES)
-    key = data_keys(snapshot)[position]
+    key = data_key(snapshot, position)
     where = f"{storage.location}/{key}"
     with open_parquet_file(storage, key) as file:
         physical = parts_in_file(file, snapshot, column, where=where) or ()

@@ -10,7 +10,7 @@ from geolake_nb.core.message_text import printable
 from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.core.types import RasterType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.data_files import data_keys, inside_structs, parts_in_file
+from geolake_nb.formats.data_files import data_key, inside_structs, parts_in_file
 from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def read_raster(storage: Storage, snapshot: Snapshot, path: str, number: int, co
         raise GeolakeError(what, where=snapshot.location, remedy="t.files has their paths")
     name = _raster_column(snapshot, column)
     before = 0
-    with open_parquet_file(storage, data_keys(snapshot)[position]) as file:
+    with open_parquet_file(storage, data_key(snapshot, position)) as file:
         physical = parts_in_file(file, snapshot, name, where=path) or ()
         prefix = ".".join(physical)
         for group in range(file.num_row_groups if physical else 0):
