@@ -124,7 +124,17 @@ class Geometries:
                 place = _place(rng, wild=wild)
                 source = plain if rng.random() < 0.7 else every
             shapes.append(None if rng.random() < 0.02 else _placed(next(source), place))
-        return cls([None if one is None else write(one) for one in shapes], shapes)
+        found = cls([None if one is None else write(one) for one in shapes], shapes)
+        if not wild:
+            found._drop(found.unclear)
+        return found
+
+    def _drop(self, rows: np.ndarray) -> None:
+        """Make nulls of these rows."""
+        for row in np.flatnonzero(rows):
+            self.values[row] = self.shapes[row] = None
+        self.low[rows], self.high[rows], self.geos[rows] = NAN, NAN, None
+        self.unclear = self.unclear & ~rows
 
     def __post_init__(self) -> None:
         rows = len(self.values)
