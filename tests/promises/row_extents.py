@@ -181,12 +181,14 @@ class Geometries:
         if not all(math.isfinite(n) and abs(n) < 1e100 for point in arc for n in point):
             self.unclear[row] = True
             return
-        self.unclear[row] |= not _is_clear(arc)
+        clear = _is_clear(arc)
+        self.unclear[row] |= not clear
         held = arc_range(arc)
         if held is None:
             return
-        samples = arc_samples(*arc)
-        self.differ += [f"row {row}: {one}" for one in arc_oracles_differ(arc, held, samples)]
+        if clear:  # the angles of points on a circle that is as good as infinite are all the same
+            samples = arc_samples(*arc)
+            self.differ += [f"row {row}: {one}" for one in arc_oracles_differ(arc, held, samples)]
         for axis, (low, high) in enumerate(held):
             self.low[row, axis] = min(self.low[row, axis], low)
             self.high[row, axis] = max(self.high[row, axis], high)
