@@ -40,6 +40,7 @@ def install() -> None:
         "install",
         "--quiet",
         "--disable-pip-version-check",
+        "--no-compile",  # most of what is installed is never imported
         "-c",
         "requirements.lock",
     ]
