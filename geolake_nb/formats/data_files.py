@@ -250,13 +250,12 @@ def raster_groups(
     `files` are rows of the file table, all by default.
     """
     parts: list[pa.Table] = []
-    stored = snapshot.files.table["path"]
+    stored, as_key = snapshot.files.table["path"], _as_key(snapshot)
     positions = range(len(stored)) if files is None else files
     room = Room()
     for done, position in enumerate(positions, start=1):
         path = stored[position].as_py()
-        key = data_key(snapshot, position)
-        columns = dict(_rasters(storage, snapshot, key, bands=bands, room=room, row_bytes=len(path)))
+        columns = dict(_rasters(storage, snapshot, as_key(path), bands=bands, room=room, row_bytes=len(path)))
         if columns:
             count = len(next(iter(columns.values())))
             parts.append(pa.table({"path": pa.array([path] * count, pa.string()), **columns}))
