@@ -190,7 +190,8 @@ class Table(TablePlans, TableViews, Shown):
         """What is wrong with the table, and the command that mends it.
 
         By default the Parquet footers are read and compared with the metadata; `footers=False` looks at the metadata
-        alone. `deep=True` reads every value of the geo columns, a number reads that many files, spread over the table.
+        alone. `deep=True` reads every value of the geo columns, and of the floating-point columns that have minima and
+        maxima in the footers; a number reads that many files, spread over the table.
         """
         import pyarrow as pa
 
@@ -219,6 +220,7 @@ class Table(TablePlans, TableViews, Shown):
     ) -> dict[str, Any]:
         """What a check wants to know of the files, or of some of them: rows of the file table."""
         from geolake_nb.formats import data_files
+        from geolake_nb.formats.nan_statistics import files_hiding_nan
 
         found: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
@@ -234,6 +236,7 @@ class Table(TablePlans, TableViews, Shown):
             wanted = len(rows) if deep is True else min(deep, len(rows))
             positions = [rows[number * len(rows) // wanted] for number in range(wanted)]
             found["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
+            found["hidden_nan"] = files_hiding_nan(self._storage, self.snapshot, positions, on_progress=on_progress)
         return found
 
     @property

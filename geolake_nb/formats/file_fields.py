@@ -12,13 +12,13 @@ from geolake_nb.formats.parquet.footer_view import FileField
 from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from geolake_nb.core.types import Field
     from geolake_nb.formats.iceberg.name_mapping import NameMapping
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["file_field", "geo_file_fields"]
+__all__ = ["file_field", "file_fields", "geo_file_fields"]
 
 
 def file_field(snapshot: Snapshot, path: str) -> FileField:
@@ -30,9 +30,15 @@ def file_field(snapshot: Snapshot, path: str) -> FileField:
 
 def geo_file_fields(snapshot: Snapshot) -> dict[str, FileField]:
     """The same of every geo column, by path."""
+    geo = {id(column) for _, column in snapshot.schema.geo_columns()}
+    return file_fields(snapshot, lambda column: id(column) in geo)
+
+
+def file_fields(snapshot: Snapshot, is_wanted: Callable[[Field], bool]) -> dict[str, FileField]:
+    """The same of the columns that are wanted, by path."""
     naming = _Naming(snapshot)
-    geo = {id(one) for _, one in snapshot.schema.geo_columns()}
-    return {join_path(parts): naming.of(parts, one) for parts, one in snapshot.schema.walk_parts() if id(one) in geo}
+    columns = [(parts, column) for parts, column in snapshot.schema.walk_parts() if is_wanted(column)]
+    return {join_path(parts): naming.of(parts, column) for parts, column in columns}
 
 
 class _Naming:

@@ -66,4 +66,4 @@ def _mending(rule: Rule) -> tuple[str, ...]:
         return ("No command mends it: the data or the schema has to be put right where it is made.",)
     name = rule.mend.split()[1]
     link = f"[geolake {name}](commands.md#{anchor(f'geolake {name}')})"
-    return f"Mend it with {link}:", block(rule.mend.replace("{table}", "TABLE"))
+    return f"Mend it with {link}:", block(rule.mend.replace("{table}", "TABLE").replace("{column}", "COLUMN"))

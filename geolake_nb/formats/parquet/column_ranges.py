@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.types import PrimitiveType
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["ColumnRange", "column_range", "merge_ranges"]
+__all__ = ["FLOATS", "ColumnRange", "column_range", "has_nan", "merge_ranges"]
+
+FLOATS = tuple(map(PrimitiveType, ("float16", "float32", "float64")))
+"""The types that have NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,17 @@ def merge_ranges(parts: Iterable[ColumnRange]) -> ColumnRange:
         min((ends[0] for ends in numbers), default=None) if known else None,
         max((ends[1] for ends in numbers), default=None) if known else None,
     )
+
+
+def has_nan(values: pa.ChunkedArray) -> bool:
+    """Whether a value is NaN.
+
+    >>> has_nan(pa.chunked_array([[1.0, None]])), has_nan(pa.chunked_array([[1.0, float("nan")]]))
+    (False, True)
+    """
+    # Arrow has no is_nan for half-precision numbers.
+    numbers = values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+    return bool(pc.any(pc.is_nan(numbers)).as_py())
 
 
 def _python(value: pa.Scalar) -> Any:

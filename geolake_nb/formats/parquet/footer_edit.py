@@ -14,7 +14,7 @@ from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableEr
 from geolake_nb.formats.parquet.thrift_compact import ListValue, Struct, Wire, double, read_struct, write_struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from geolake_nb.core.box import Box
 
@@ -72,6 +72,7 @@ def edit_footer(
     footer: bytes,
     leaves: Mapping[tuple[str, ...], LeafEdit],
     *,
+    unordered: Mapping[tuple[str, ...], Collection[int]] | None = None,
     properties: Mapping[str, str | None] | None = None,
     created_by: str | None = None,
     where: str | None = None,
@@ -79,8 +80,9 @@ def edit_footer(
     """The footer with other words on these leaves, which go by their names in the file from the top down.
 
     Binary minima and maxima of the leaves go away, from the footer and, by its place in the file, the page index:
-    the bytes of a geometry have no order. `properties` are set, or go away where they are `None`; others stay.
-    `created_by` replaces the name of the writer.
+    the bytes of a geometry have no order. So do the minima and maxima of the leaves in `unordered`, in the row groups
+    with these indexes. `properties` are set, or go away where they are `None`; others stay. `created_by` replaces the
+    name of the writer.
 
     >>> edit_footer(b"", {})
     Traceback (most recent call last):
@@ -97,7 +99,8 @@ def edit_footer(
             raise SchemaError(
                 f"{len(edit.groups)} row groups are told of {join_path(path)}, the file has {len(groups)}", where=where
             )
-    edited = tuple([_edit_group(group, index, leaves, where) for index, group in enumerate(groups)])
+    dropped = unordered or {}
+    edited = tuple([_edit_group(group, index, leaves, dropped, where) for index, group in enumerate(groups)])
     tree = tree.with_field(_ROW_GROUPS, Wire.LIST, ListValue(Wire.STRUCT, edited))
     if properties:
         tree = _with_properties(tree, properties, where)
@@ -188,7 +191,13 @@ def _leaf_paths(elements: Sequence[Struct], where: str | None) -> Iterator[tuple
         raise CorruptTableError("the Parquet schema has fewer columns than it says", where=where)
 
 
-def _edit_group(group: Struct, index: int, leaves: Mapping[_Leaf, LeafEdit], where: str | None) -> Struct:
+def _edit_group(
+    group: Struct,
+    index: int,
+    leaves: Mapping[_Leaf, LeafEdit],
+    unordered: Mapping[_Leaf, Collection[int]],
+    where: str | None,
+) -> Struct:
     chunks = list(_structs(group, _COLUMNS, where))
     for place, chunk in enumerate(chunks):
         meta = chunk.get(_CHUNK_META)
@@ -197,25 +206,35 @@ def _edit_group(group: Struct, index: int, leaves: Mapping[_Leaf, LeafEdit], whe
         names = meta.get(_PATH)
         if not isinstance(names, ListValue):
             raise CorruptTableError("a column chunk has no path", where=where)
-        edit = leaves.get(tuple([_text(name, where) for name in names.items]))
-        if edit is None:
+        path = tuple([_text(name, where) for name in names.items])
+        edit = leaves.get(path)
+        if edit is None and index not in unordered.get(path, ()):
             continue
+        meta = _without_min_max(meta)
+        if edit is not None:
+            meta = _edit_chunk(meta, None if edit.groups is None else edit.groups[index], edit.type)
         plain = chunk.without(_COLUMN_INDEX_OFFSET, _COLUMN_INDEX_LENGTH)
-        stats = None if edit.groups is None else edit.groups[index]
-        chunks[place] = plain.with_field(_CHUNK_META, Wire.STRUCT, _edit_chunk(meta, stats, edit.type))
+        chunks[place] = plain.with_field(_CHUNK_META, Wire.STRUCT, meta)
     return group.with_field(_COLUMNS, Wire.LIST, ListValue(Wire.STRUCT, tuple(chunks)))
 
 
-def _edit_chunk(meta: Struct, stats: ChunkStats | None, type_: GeometryType | GeographyType) -> Struct:
+def _without_min_max(meta: Struct) -> Struct:
     found = meta.get(_STATISTICS)
-    plain = found if isinstance(found, Struct) else Struct()
-    plain = plain.without(_MAX, _MIN, _MAX_VALUE, _MIN_VALUE, _MAX_EXACT, _MIN_EXACT)
-    values = meta.get(_VALUES)
-    if stats is not None and stats.placed is not None and isinstance(values, int):
-        plain = plain.with_field(_NULL_COUNT, Wire.I64, values - stats.placed)
-    meta = meta.with_field(_STATISTICS, Wire.STRUCT, plain) if plain.fields else meta.without(_STATISTICS)
+    if not isinstance(found, Struct):
+        return meta
+    plain = found.without(_MAX, _MIN, _MAX_VALUE, _MIN_VALUE, _MAX_EXACT, _MIN_EXACT)
+    return meta.with_field(_STATISTICS, Wire.STRUCT, plain) if plain.fields else meta.without(_STATISTICS)
+
+
+def _edit_chunk(meta: Struct, stats: ChunkStats | None, type_: GeometryType | GeographyType) -> Struct:
     if stats is None:
         return meta
+    values = meta.get(_VALUES)
+    if stats.placed is not None and isinstance(values, int):
+        found = meta.get(_STATISTICS)
+        plain = found if isinstance(found, Struct) else Struct()
+        plain = plain.with_field(_NULL_COUNT, Wire.I64, values - stats.placed)
+        meta = meta.with_field(_STATISTICS, Wire.STRUCT, plain)
     geo = _geo_statistics(stats, circular=isinstance(type_, GeographyType))
     return meta.with_field(_GEO_STATISTICS, Wire.STRUCT, geo) if geo.fields else meta.without(_GEO_STATISTICS)
 

@@ -17,7 +17,7 @@ from geolake_nb.core.schema import join_path, type_name
 from geolake_nb.core.statistics import ColumnStats, merge
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, RasterType, StructType
 from geolake_nb.errors import GeolakeError, RasterError, SchemaError, StorageError
-from geolake_nb.formats.parquet.column_ranges import ColumnRange, column_range, merge_ranges
+from geolake_nb.formats.parquet.column_ranges import FLOATS, ColumnRange, column_range, has_nan, merge_ranges
 from geolake_nb.formats.parquet.covering import add_coverings, with_coverings
 from geolake_nb.formats.parquet.file_columns import FileColumns, leaf_values
 from geolake_nb.formats.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
@@ -139,6 +139,9 @@ class ParquetWriter:
         self._geo_parts: dict[_Path, list[ColumnStats]] = {leaf.parts: [] for leaf, _ in self._geo}
         self._geo_parts |= {parts: [] for parts in self._columns.rasters}
         self._ranges: dict[_Path, list[ColumnRange]] = {path: [] for path in measured}
+        self._floats = [leaf for leaf in others if leaf.type in FLOATS]
+        self._groups_with_nan: dict[_Path, list[int]] = {leaf.path: [] for leaf in self._floats}
+        self._groups = 0
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
@@ -249,8 +252,13 @@ class ParquetWriter:
             self._geo_parts[path].append(self._raster_stats(values, path))
         for path, parts in self._ranges.items():
             parts.append(column_range(leaf_values(group.column(self._tops[path[0]]), schema, path)))
+        # pyarrow leaves NaN out of minima and maxima. For Spark it is greater than any number, and Spark skips by them.
+        for leaf in self._floats:
+            if has_nan(leaf_values(group.column(self._tops[leaf.parts[0]]), schema, leaf.parts)):
+                self._groups_with_nan[leaf.path].append(self._groups)
         with self._errors():
             self._writer.write_table(group, row_group_size=rows)
+        self._groups += 1
         self._rows += rows
         self._waiting = rest.to_batches() if rest.num_rows else []
         self._waiting_rows = rest.num_rows
@@ -281,7 +289,9 @@ class ParquetWriter:
             end = file.seek(-8, os.SEEK_END)
             length = int.from_bytes(file.read(4), "little")
             start = file.seek(end - length)
-            footer = edit_footer(file.read(length), edits, created_by=CREATED_BY, where=self._key)
+            footer = edit_footer(
+                file.read(length), edits, unordered=self._groups_with_nan, created_by=CREATED_BY, where=self._key
+            )
             file.seek(start)
             file.truncate()
             file.write(footer_with_tail(footer))

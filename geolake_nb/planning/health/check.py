@@ -27,6 +27,7 @@ def check(
     deep: pa.Table | Mapping[str, Mapping[str, ColumnStats]] | None = None,
     rasters: pa.Table | None = None,
     missing: pa.Table | None = None,
+    hidden_nan: pa.Table | None = None,
 ) -> Findings:
     """The findings about a table, from its metadata and whatever else was read of it.
 
@@ -44,7 +45,7 @@ def check(
     """
     scanned = deep_table(deep) if isinstance(deep, Mapping) else deep
     stated = footers_at_hand(snapshot) if footers is None else footers
-    evidence = Evidence(snapshot, row_groups, stated, scanned, rasters, missing)
+    evidence = Evidence(snapshot, row_groups, stated, scanned, rasters, missing, hidden_nan)
     said = [one for rule in RULES for one in rule.judge(evidence)]
     return Findings(
         snapshot.location,

@@ -6,6 +6,7 @@
 | `row_groups` | `path, row_group, rows, bytes, c.xmin … c.mmax, c.null_count, c.types, c.source` |
 | `footers` | `path, column, logical_type, crs, algorithm, geoparquet_crs, created_by`: a row a file and geo column |
 | `deep` | `path, rows, c.xmin … c.mmax, c.null_count, c.empty_count, c.bad, c.types, c.srids` |
+| `hidden_nan` | `path, column`: floating-point columns with a NaN outside of a minimum and maximum in a footer |
 | `rasters` | `path`, and each raster column `c` as `raster_facts` of Havasu's group, with or without its bands |
 
 Paths are those of the file table; all else may be left out. In `footers`, a `logical_type` is `GEOMETRY`, `GEOGRAPHY`
@@ -46,7 +47,7 @@ _Found = TypeVar("_Found")
 _SHOWN_PATHS = 3
 _FEW_FILES = 10_000
 """Of more files, boxes are taken from the table again rather than held: they are as large as the table."""
-_TABLES = tuple(needs.name.lower() for needs in Needs)
+_TABLES = (*(needs.name.lower() for needs in Needs), "hidden_nan")
 _TYPES: dict[Needs, tuple[type[DataType], ...]] = {
     Needs.MISSING: (GeometryType, GeographyType, RasterType),
     Needs.RASTERS: (RasterType,),
@@ -63,6 +64,7 @@ class Evidence:
     deep: pa.Table | None = None
     rasters: pa.Table | None = None
     missing: pa.Table | None = None
+    hidden_nan: pa.Table | None = None
     collated: tuple[CollatedFiles, ...] = field(init=False)
     """Which files have statistics under which collation (Delta)."""
     _positions: Mapping[str, NDArray[np.intp]] = field(init=False)

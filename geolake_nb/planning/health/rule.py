@@ -56,6 +56,8 @@ class Fault:
     place: Place = field(default_factory=Place)
     spec: SpecReference | None = None
     """Where formats have the rule in different documents; else that of the rule."""
+    fix_column: str | None = None
+    """The column that the command of the rule names, where it names one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Rule:
     spec: SpecReference
     find: Callable[[Evidence], Iterable[Fault | Unjudged]]
     mend: str | None = None
-    """The command, with `{table}` where the table goes."""
+    """The command, with `{table}` where the table goes, and `{column}` where a column does."""
     formats: frozenset[TableFormat] | None = None
     """The formats that it is about; `None` for all."""
     needs: Needs | None = None
@@ -107,6 +109,9 @@ class Rule:
                 yield self._finding(fault, evidence.snapshot.location)
 
     def _finding(self, fault: Fault, location: str) -> Finding:
+        mend = self.mend
+        if mend is not None and "{column}" in mend:
+            mend = None if fault.fix_column is None else mend.replace("{column}", shlex.quote(fault.fix_column))
         # Only the marker is replaced: braces in a location are part of it.
-        mend = None if self.mend is None else self.mend.replace("{table}", shlex.quote(location))
+        mend = None if mend is None else mend.replace("{table}", shlex.quote(location))
         return Finding(self.id, self.severity, fault.place, fault.what, fault.spec or self.spec, mend)

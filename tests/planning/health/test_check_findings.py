@@ -118,7 +118,7 @@ def test_every_rule_is_in_one_table_with_all_that_docs_need():
         assert all((rule.spec.document, rule.spec.section, rule.summary))
         assert "\n" not in rule.summary
         assert not rule.summary.endswith(".")
-        assert rule.mend is None or re.fullmatch(r"geolake [a-z]+ \{table\}( [a-z]+)?", rule.mend)
+        assert rule.mend is None or re.fullmatch(r"geolake [a-z]+ \{table\}( [a-z]+| --cluster \{column\})?", rule.mend)
 
 
 def test_every_rule_has_a_test_that_breaks_it():
