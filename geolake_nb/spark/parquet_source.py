@@ -15,6 +15,7 @@ from geolake_nb.core.schema import Schema, split_path
 from geolake_nb.core.types import GeometryEncoding, StructType
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.formats.parquet.file_columns import FileColumns
+from geolake_nb.formats.parquet.legacy_calendar import LegacyCalendar
 from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 from geolake_nb.spark.cores import cores
@@ -169,10 +170,13 @@ def _read(
     ) as file:
         there = [one.name for one in schema.fields if one.name in file.schema_arrow.names]
         fitter = RowFitter(schema, inputs, native=_native(file, inputs))
+        calendar = LegacyCalendar.of(file.metadata)
         row = part.first_row
         groups = list(range(part.first, part.end))
         for batch in value_batches(file, there, rows=_batch_rows(part), groups=groups):
             try:
+                if calendar is not None:
+                    batch = calendar.rebased(batch, file.metadata.schema)  # noqa: PLW2901
                 yield fitter.fit(batch, part.file.partition, place=_Place(path, row))
             except GeolakeError as problem:
                 where = path if problem.where is None else f"{path}, column {problem.where}"

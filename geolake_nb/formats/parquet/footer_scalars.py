@@ -12,6 +12,7 @@ import pyarrow as pa
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema_parquet import PATH_KEY
 from geolake_nb.core.types import PrimitiveType, StringType
+from geolake_nb.formats.parquet.legacy_calendar import LegacyCalendar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +77,7 @@ def footer_scalars(views: Sequence[FileView], parts: tuple[str, ...], type: Data
     kind = arrow_type_of(type)
     if kind is None:
         return None
-    rows = [_one_file(view, parts, type) for view in views]
+    rows = [_one_file(view, parts, type, kind) for view in views]
     if any(row is None for row in rows):
         return None
     known = [row for row in rows if row is not None]
@@ -95,7 +96,7 @@ class _Range:
     nulls: int | None = None
 
 
-def _one_file(view: FileView, parts: tuple[str, ...], type: DataType) -> _Range | None:
+def _one_file(view: FileView, parts: tuple[str, ...], type: DataType, kind: pa.DataType) -> _Range | None:
     found = view.find(parts)
     if found is None:
         return _Range(nulls=view.metadata.num_rows if view.lacks(parts) else None)
@@ -122,6 +123,9 @@ def _one_file(view: FileView, parts: tuple[str, ...], type: DataType) -> _Range 
         elif bounded:
             low = ends[0] if low is None else min(low, ends[0])
             high = ends[1] if high is None else max(high, ends[1])
+    calendar = LegacyCalendar.of(view.metadata)
+    if calendar is not None and low is not None and not calendar.bounds_hold(low, kind):
+        bounded = False
     return _Range(low, high, nulls) if bounded else _Range(nulls=nulls)
 
 

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_rewrite"]
 
-# Properties in which other writers describe the columns: they would describe those of the old files.
-_SCHEMAS = ("org.apache.spark.", "parquet.avro.schema", "writer.model.name")
 _UNBOUNDED = 1 << 50
 """A file size that nothing reaches."""
 
@@ -67,7 +65,6 @@ def plan_rewrite(
     name = single_file(snapshot)
     if name is not None:
         packing = replace(packing, target_bytes=_UNBOUNDED)
-    properties = {key: text for key, text in snapshot.properties.items() if not key.startswith(_SCHEMAS)}
     geo = take_geo_columns(snapshot.schema, {}, {}, where=location)
     schema, told = file_types(geo.schema, where=location)
     partitions = snapshot.partition_columns
@@ -86,7 +83,12 @@ def plan_rewrite(
         rows=rows,
         schema=schema,
         target=ParquetTarget.of(
-            schema, partitions, before=_shared_geo(snapshot), coverings=coverings, properties=properties, name=name
+            schema,
+            partitions,
+            before=_shared_geo(snapshot),
+            coverings=coverings,
+            properties=snapshot.properties,
+            name=name,
         ),
         partition_by=partitions,
         target_bytes=packing.target_bytes,

@@ -47,6 +47,8 @@ _WRITTEN: dict[str, DataType] = {
     "timetz_ms": PrimitiveType("time_ms"),
     "timetz_ns": PrimitiveType("time_ns"),
 }
+# Properties in which other writers describe the columns and the calendar of their own files: not those of new ones.
+_OF_OLD_FILES = ("org.apache.spark.", "parquet.avro.schema", "writer.model.name")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +76,10 @@ class ParquetTarget:
         properties: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> ParquetTarget:
-        """The target of files with these columns; `before` is the `geo` property that the rows had."""
+        """The target of files with these columns; `before` is the `geo` property that the rows had.
+
+        Of `properties`, those that describe the files of another writer are left out.
+        """
         types = {one.name: one.type for one in schema.fields if isinstance(one.type, GeometryType | GeographyType)}
         kept = None if before is None else _without_others(before, types)
         geo = geo_template(types, before=kept)
@@ -84,7 +89,9 @@ class ParquetTarget:
                 geo = replace(geo, columns={**geo.columns, one.column: column})
         if geo is not None:
             geo = replace(geo, version="1.1.0")
-        held = tuple(sorted((properties or {}).items()))
+        held = tuple(
+            sorted([(key, text) for key, text in (properties or {}).items() if not key.startswith(_OF_OLD_FILES)])
+        )
         return cls(schema, tuple(partition_by), geo, tuple(coverings), held, name)
 
     def layout(self, job: WriteJob) -> Layout:
