@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["AXES", "BoundSource", "FileTable", "GeoStatsColumns", "has_column"]
+__all__ = ["AXES", "BoundSource", "FileTable", "GeoStatsColumns", "has_column", "plain_values"]
 
 AXES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
 _SHOWN = 20
@@ -142,6 +142,19 @@ class FileTable(Shown):
         filled = [pc.fill_null(side, 0.0) for side in sides]
         storage = pa.StructArray.from_arrays(filled, fields=list(box_type.storage_type), mask=unknown)
         return box_type.wrap_array(storage)
+
+
+def plain_values(column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Values as Python has them, or as texts where some are dates or times outside of the years of Python.
+
+    >>> plain_values(pa.array([0, 2_932_897], pa.int32()).cast(pa.date32()))
+    ['1970-01-01', '10000-01-01']
+    """
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = column.cast(pa.string()).to_pylist()
+    return values
 
 
 def has_column(table: pa.Table, name: str) -> bool:

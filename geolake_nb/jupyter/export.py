@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.file_table import plain_values
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
@@ -112,7 +113,7 @@ def file_facts(snapshot: Snapshot, column: str, placed: PlacedBoxes) -> pa.Table
     names = ["path", "rows", "bytes", *(one for one in table.column_names if one.startswith("partition."))]
     facts = table.select(names)
     for place, name in enumerate(names[3:], start=3):
-        texts = [None if one is None else str(one) for one in facts[name].to_pylist()]
+        texts = [None if one is None else str(one) for one in plain_values(facts[name])]
         facts = facts.set_column(place, name, pa.array(texts, pa.string()))
     stored = table[f"{column}.problem"].to_pylist()
     problems = [

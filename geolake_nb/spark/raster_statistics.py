@@ -10,6 +10,7 @@ from geolake_nb.core.band_statistics import band_statistics
 from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.errors import RasterError
 from geolake_nb.formats.rasters.out_db import in_db
+from geolake_nb.spark.row_stream import map_in_arrow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ def frame_statistics(frame: DataFrame, column: str, roots: OutDbRoots) -> DataFr
     if clash:
         raise RasterError(f"the frame has columns of its own named {', '.join(clash)}", remedy="rename or drop them")
     schema = StructType([*others, *from_arrow_schema(_STATISTICS).fields])
-    return frame.mapInArrow(lambda batches: _measure(batches, column, roots), schema)
+    return map_in_arrow(frame, lambda batches: _measure(batches, column, roots), schema)
 
 
 def _measure(batches: Iterator[pa.RecordBatch], column: str, roots: OutDbRoots) -> Iterator[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from geolake_nb.errors import JobError
 from geolake_nb.formats.iceberg.live_rows import carried_schema
 from geolake_nb.formats.parquet.file_columns import FileColumns
 from geolake_nb.spark.geo_input import BadValues, GeoReader, merge_bad
+from geolake_nb.spark.row_stream import map_in_arrow
 from geolake_nb.spark.task_accumulator import keyed_accumulator
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def fitted_frame(frame: DataFrame, schema: Schema, inputs: Mapping[str, GeoInput
             yield fitter.fit(batch)
         bad.tell(fitter.bad)
 
-    return frame.mapInArrow(fit, spark_schema(schema))
+    return map_in_arrow(frame, fit, spark_schema(schema))
 
 
 def spark_schema(schema: Schema) -> SparkStruct:

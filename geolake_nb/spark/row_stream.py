@@ -14,7 +14,19 @@ if TYPE_CHECKING:
 
     Batches = Iterator[pa.RecordBatch]
 
-__all__ = ["RowStream"]
+__all__ = ["RowStream", "map_in_arrow"]
+
+
+def map_in_arrow(frame: DataFrame, function: Callable[[Batches], Batches], schema: SparkStruct | str) -> DataFrame:
+    """`frame.mapInArrow`, which takes a dot in the name of a column for a path, with names that may have dots."""
+    names = frame.columns
+    if not any("." in name or "`" in name for name in names):
+        return frame.mapInArrow(function, schema)
+
+    def renamed(batches: Batches) -> Batches:
+        return function(batch.rename_columns(names) for batch in batches)
+
+    return frame.toDF(*[f"c{place}" for place in range(len(names))]).mapInArrow(renamed, schema)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +44,7 @@ class RowStream:
         """The rows as Spark's own."""
         if self.read is None or self.columns is None:
             return self.source
-        return self.source.mapInArrow(self.read, self.columns)
+        return map_in_arrow(self.source, self.read, self.columns)
 
     def coalesced(self, tasks: int) -> RowStream:
         """The same rows in at most so many tasks."""
@@ -42,7 +54,8 @@ class RowStream:
         """What a function makes of these columns of the rows; rows that tasks read do not pass through the JVM."""
         read = self.read
         if read is None:
-            return self.source.select(*[f"`{name.replace('`', '``')}`" for name in names]).mapInArrow(function, schema)
+            frame = self.source.select(*[f"`{name.replace('`', '``')}`" for name in names])
+            return map_in_arrow(frame, function, schema)
         return self.source.mapInArrow(
             lambda batches: function(batch.select(list(names)) for batch in read(batches)), schema
         )

@@ -23,6 +23,7 @@ from geolake_nb.spark.collated_stats import with_collated_stats
 from geolake_nb.spark.progress import run_with_progress
 from geolake_nb.spark.row_moving import MESSAGES, CutTask
 from geolake_nb.spark.row_sources import open_rows
+from geolake_nb.spark.row_stream import map_in_arrow
 from geolake_nb.spark.write_tasks import RESULT, SortTask, WriteTask
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def _write(job: WriteJob, rows: OpenRows, context: JobContext) -> pa.Table:
         # As many files as there are partitions, or more where they are large: Spark balances them as it goes.
         columns = [_column(name) for name in job.partition_by]
         frame = rows.stream.frame.select(*map(_column, names))
-        result = frame.hint("rebalance", *columns).sortWithinPartitions(*columns).mapInArrow(task, RESULT)
+        ordered = frame.hint("rebalance", *columns).sortWithinPartitions(*columns)
+        result = map_in_arrow(ordered, task, RESULT)
     else:
         result = _unshuffled(rows.stream, job, rows).through(task, RESULT, names)
     return run_with_progress(context.spark, result.toArrow, context.on_progress)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +23,8 @@ __all__ = ["partition_scalars", "partition_text", "typed_partition"]
 
 # Delta, Partition values: a timestamp without a zone is meant in that of its writer, which may be that of a past time.
 _EARLIEST = _LATEST = dt.timedelta(hours=16)
+_DATE = re.compile(r"\+?(-?[0-9]{4,7}-[0-9]{2}-[0-9]{2})")
+_TIME = re.compile(_DATE.pattern + r"[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)(Z|[+-][0-9]{2}:?[0-9]{2})?")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -45,8 +49,9 @@ def typed_partition(texts: pa.Array, type_: DataType, *, where: str) -> pa.Array
         except (ArithmeticError, ValueError):
             name = type_.name if isinstance(type_, PrimitiveType) else str(kind)
             raise CorruptTableError(f"the value {text[:80]!r} is no {name}", where=where) from None
+    stored = {pa.date32(): pa.int32()}.get(kind, pa.int64() if pa.types.is_timestamp(kind) else kind)
     try:
-        return pa.array(values, kind).take(encoded.indices)
+        return pa.array(values, stored).cast(kind).take(encoded.indices)
     except (pa.ArrowException, OverflowError):
         raise CorruptTableError(f"a value is beyond the range of {kind}", where=where) from None
 
@@ -82,9 +87,9 @@ def _reader(kind: pa.DataType) -> Callable[[str], Any]:
     if pa.types.is_decimal(kind):
         return Decimal
     if pa.types.is_date(kind):
-        return dt.date.fromisoformat
+        return _days
     if pa.types.is_timestamp(kind):
-        return _instant if kind.tz else _local_time
+        return _micros
     if pa.types.is_boolean(kind):
         return _boolean
     return lambda text: text.encode()
@@ -96,13 +101,25 @@ def _boolean(text: str) -> bool:
     return _BOOLEANS[text.lower()]
 
 
-def _instant(text: str) -> dt.datetime:
-    moment = dt.datetime.fromisoformat(text)
-    return moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment.astimezone(dt.UTC)
+def _days(text: str) -> int:
+    """Days since 1970; Spark has years from -290308 to 294247, and puts a sign before those beyond four digits."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return int(np.datetime64(match[1], "D").astype(np.int64))
 
 
-def _local_time(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(text).replace(tzinfo=None)
+def _micros(text: str) -> int:
+    """Microseconds since 1970, in UTC where a zone is named."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return _days(text) * 86_400_000_000
+    moment = np.datetime64(f"{match[1]}T{match[2]}", "us").astype(np.int64)
+    zone = match[3]
+    if zone in (None, "Z"):
+        return int(moment)
+    offset = (int(zone[1:3]) * 60 + int(zone[-2:])) * 60_000_000
+    return int(moment) - (offset if zone[0] == "+" else -offset)
 
 
 def partition_text(value: pa.Scalar) -> str | None:
@@ -114,25 +131,37 @@ def partition_text(value: pa.Scalar) -> str | None:
     >>> partition_text(pa.scalar(True)), partition_text(pa.scalar("")), partition_text(pa.scalar(None, pa.int32()))
     ('true', None, None)
     """
-    kind, held = value.type, value.as_py()
-    if held is None or held in ("", b""):
+    kind = value.type
+    if not value.is_valid:
         return None
     # Delta, Partition value serialization.
+    if pa.types.is_date32(kind):
+        return _date_text(np.datetime64(value.cast(pa.int32()).as_py(), "D"))
+    if pa.types.is_timestamp(kind):
+        # Spark's form, with all six digits: in UTC for an instant, else without a zone.
+        moment = np.datetime64(value.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).as_py(), "us")
+        clock = str(moment).partition("T")[2]
+        day = _date_text(moment.astype("datetime64[D]"))
+        return f"{day} {clock}" if kind.tz is None else f"{day}T{clock}Z"
+    held = value.as_py()
+    if held in ("", b""):
+        return None
     if pa.types.is_boolean(kind):
         return "true" if held else "false"
     if pa.types.is_floating(kind):
         return _JAVA_NUMBERS.get(repr(held), repr(held))
     if pa.types.is_decimal(kind):
         return format(held, "f")
-    if pa.types.is_timestamp(kind):
-        # Spark's form, with all six digits: in UTC for an instant, else without a zone.
-        moment = value.cast(pa.timestamp("us", kind.tz)).as_py()
-        if kind.tz is None:
-            return str(moment.isoformat(sep=" ", timespec="microseconds"))
-        return f"{moment.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
     if isinstance(held, bytes):
         return held.decode("ascii") if held.isascii() else _refuse_bytes()
     return str(held)
+
+
+def _date_text(day: np.datetime64) -> str:
+    """A date as Java writes it: at least four digits of a year, with a sign where there are more or it is below 0."""
+    year = int(day.astype("datetime64[Y]").astype(np.int64)) + 1970
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04}{str(day)[-6:]}"
 
 
 _JAVA_NUMBERS = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}

@@ -327,9 +327,12 @@ def _relisted(array: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
 
 
 def _same_bits(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether one carries the values of the other: Spark has integers and no times, nanoseconds or unsigned numbers."""
+    """Whether one carries the values of the other: Spark has integers and no times, nanoseconds or unsigned numbers.
+
+    A duration is an integer for Parquet, and for all but Arrow.
+    """
     for number, carried in ((one, other), (other, one)):
-        known = pa.types.is_time(carried) or carried == pa.uint64()
+        known = pa.types.is_time(carried) or pa.types.is_duration(carried) or carried == pa.uint64()
         known |= pa.types.is_timestamp(carried) and carried.unit == "ns"
         if known and pa.types.is_signed_integer(number):
             return bool(number.bit_width == carried.bit_width)

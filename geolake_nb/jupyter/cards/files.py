@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from geolake_nb.formats.file_table import plain_values
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
 from geolake_nb.jupyter.html import tag
 from geolake_nb.planning.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from geolake_nb.formats.file_table import FileTable
     from geolake_nb.jupyter.html import Child, Markup
@@ -31,7 +32,10 @@ def show(files: FileTable) -> Markup:
     geo = files.geo_columns[:_SHOWN_COLUMNS]
     partitions = [one for one in table.column_names if one.startswith("partition.")][:_SHOWN_COLUMNS]
     headers = ["path", "rows", "size", *(one.removeprefix("partition.") for one in partitions)]
-    first = [_row(one, partitions, geo) for one in table.slice(0, _SHOWN).to_pylist()]
+    shown = table.slice(0, _SHOWN)
+    values = zip(*[plain_values(shown[one]) for one in partitions], strict=True) if partitions else [()] * len(shown)
+    plain = shown.drop_columns([one for one in table.column_names if one.startswith("partition.")]).to_pylist()
+    first = [_row(file, held, geo) for file, held in zip(plain, values, strict=True)]
     return card(
         "Files",
         tag("p", tag("strong", "Files "), f"{len(files):,}, {told}, {size}"),
@@ -40,8 +44,8 @@ def show(files: FileTable) -> Markup:
     )
 
 
-def _row(file: Mapping[str, Any], partitions: list[str], geo: tuple[str, ...]) -> list[Child]:
-    values = ["null" if file[one] is None else name(str(file[one]), 60) for one in partitions]
+def _row(file: Mapping[str, Any], partition: Sequence[Any], geo: tuple[str, ...]) -> list[Child]:
+    values = ["null" if value is None else name(str(value), 60) for value in partition]
     size = "not known" if file["bytes"] is None else bytes_text(file["bytes"])
     rows = "not known" if file["rows"] is None else file["rows"]
     return [name(file["path"]), rows, size, *values, *(_bounds(file, one) for one in geo)]
