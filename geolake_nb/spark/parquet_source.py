@@ -165,7 +165,6 @@ def _read(
     with open_parquet_file(
         storage,
         path,
-        coerce_int96_timestamp_unit="us",
         pre_buffer=not storage.is_local,
     ) as file:
         there = [one.name for one in schema.fields if one.name in file.schema_arrow.names]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -13,16 +14,21 @@ import pyarrow.compute as pc
 from geolake_nb.errors import CorruptTableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
-__all__ = ["add_texts"]
+__all__ = ["Zones", "add_texts", "stats_object"]
+
+Zones = Mapping[tuple[str, ...], bool]
+"""Of timestamp columns by their names in the statistics: whether they hold instants."""
 
 _PARSED = "stats_parsed"
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
-def add_texts(adds: pa.StructArray, *, where: str) -> list[str]:
+def add_texts(adds: pa.StructArray, *, where: str, zones: Zones | None = None) -> list[str]:
     """The JSON object of each `add`; a file without a text of statistics gets one of its `stats_parsed`.
+
+    `zones` tells of timestamps whether a text of them has a zone; of others the type in Parquet does.
 
     >>> add = {"path": "a", "size": 3, "tags": None, "stats_parsed": {"numRecords": 2}}
     >>> add_texts(pa.array([add]), where="checkpoint")
@@ -34,7 +40,7 @@ def add_texts(adds: pa.StructArray, *, where: str) -> list[str]:
         for name in names:
             if name != _PARSED:
                 columns[name] = _plain(adds.field(name))
-        columns["stats"] = _stats(adds, columns.get("stats"))
+        columns["stats"] = _stats(adds, columns.get("stats"), zones or {})
     except (pa.ArrowException, UnicodeDecodeError, TypeError, ValueError) as problem:
         raise CorruptTableError(f"a file of the checkpoint cannot be read: {problem}", where=where) from None
     if adds.null_count or None in columns["path"]:
@@ -49,11 +55,21 @@ def add_texts(adds: pa.StructArray, *, where: str) -> list[str]:
     ]
 
 
-def _stats(adds: pa.StructArray, texts: list[Any] | None) -> list[Any]:
+def stats_object(parsed: pa.Scalar) -> Mapping[str, Any] | None:
+    """The statistics of one file, which a checkpoint has as a struct, as the JSON object that they stand for.
+
+    >>> stats_object(pa.scalar({"numRecords": 2, "minValues": {"day": dt.date(2000, 1, 1)}}))
+    {'numRecords': 2, 'minValues': {'day': '2000-01-01'}}
+    """
+    value: Mapping[str, Any] | None = _stat_values(pa.array([parsed], parsed.type), (), {})[0]
+    return value
+
+
+def _stats(adds: pa.StructArray, texts: list[Any] | None, zones: Zones) -> list[Any]:
     stats = [None] * len(adds) if texts is None else texts
     if None not in stats or adds.type.get_field_index(_PARSED) < 0:
         return stats
-    parsed = _stat_values(adds.field(_PARSED))
+    parsed = _stat_values(adds.field(_PARSED), (), zones)
     return [
         orjson.dumps(held).decode() if text is None and held else text for text, held in zip(stats, parsed, strict=True)
     ]
@@ -71,7 +87,9 @@ def _plain(column: pa.Array) -> list[Any]:
             for start, end, valid in zip(offsets, offsets[1:], pc.is_valid(column).to_pylist(), strict=False)
         ]
     if pa.types.is_struct(kind):
-        return _objects(column, _plain) if column.null_count < len(column) else [None] * len(column)
+        if column.null_count == len(column):
+            return [None] * len(column)
+        return _objects(column, [_plain(column.field(place)) for place in range(kind.num_fields)])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         values, offsets = _plain(column.values), column.offsets.to_pylist()
         return [
@@ -87,28 +105,27 @@ def _plain(column: pa.Array) -> list[Any]:
     raise TypeError(f"a field of the type {kind} has no JSON")
 
 
-def _objects(column: pa.StructArray, convert: Callable[[pa.Array], list[Any]]) -> list[Any]:
+def _objects(column: pa.StructArray, children: Sequence[list[Any]]) -> list[Any]:
     names = [child.name for child in column.type]
-    children = zip(*(convert(column.field(name)) for name in names), strict=True)
     made = [
         {name: value for name, value in zip(names, row, strict=True) if value is not None} if valid else None
-        for row, valid in zip(children, pc.is_valid(column).to_pylist(), strict=True)
+        for row, valid in zip(zip(*children, strict=True), pc.is_valid(column).to_pylist(), strict=True)
     ]
     # Writers that put a struct of nulls for nothing mean nothing.
     return [held or None for held in made]
 
 
-def _stat_values(column: pa.Array) -> list[Any]:
+def _stat_values(column: pa.Array, path: tuple[str, ...], zones: Zones) -> list[Any]:
     """Statistics as their JSON has them; what JSON has no form for is left out, which is always sound."""
     kind = column.type
     if pa.types.is_struct(kind):
-        return _objects(column, _stat_values)
+        return _objects(column, [_stat_values(column.field(one.name), (*path, one.name), zones) for one in kind])
     if pa.types.is_floating(kind):
         return [_number(value) for value in column.to_pylist()]
     if pa.types.is_timestamp(kind):
-        # Delta, Per-file statistics: to the millisecond and cut, which readers of a maximum know. Nanoseconds are
-        # those of Parquet's old type, which is always in UTC.
-        mark = "Z" if kind.tz is not None or kind.unit == "ns" else ""
+        # Delta, Per-file statistics: to the millisecond and cut, which readers of a maximum know. Some writers keep no
+        # zone in Parquet, and readers take an instant without one for a time in their own: the column's type decides.
+        mark = "Z" if zones.get(path[1:], kind.tz is not None) else ""
         ticks = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
         counts = column.cast(pa.int64()).to_pylist()
         millis = [None if n is None else n * ticks if kind.unit == "s" else n // ticks for n in counts]

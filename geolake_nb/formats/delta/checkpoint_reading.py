@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.formats.delta.checkpoint_times import CheckpointTimes
 from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
 from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
 from geolake_nb.formats.delta.file_actions import ADD_FIELDS, PARTITION, empty_files, keep_rows
@@ -115,8 +116,15 @@ def whole_adds(
             lacks_stats = "stats" not in there or _stats_are_missing(file, group, rows)
             if lacks_stats and _PARSED in there:
                 names.append(_PARSED)
-            adds = file.adds_of(group, names)
-            yield adds.filter(rows), file.where
+            if "partitionValues" not in there and _PARSED_PARTITIONS in there:
+                # As texts these would be spelled in a way of our own, of which their readers know nothing.
+                raise CorruptTableError(
+                    "the files of the checkpoint have partitionValues_parsed and no partitionValues",
+                    where=file.where,
+                    remedy="write a new checkpoint with Spark",
+                )
+            adds = file.adds_of(group, names).filter(rows)
+            yield (file.times.read(adds, "add") if _PARSED in names else adds), file.where
 
 
 def add_keys(adds: pa.ChunkedArray, where: str) -> pa.Table:
@@ -158,6 +166,11 @@ class _Opened:
     @property
     def schema(self) -> pa.Schema:
         return self.file.schema_arrow
+
+    @property
+    def times(self) -> CheckpointTimes:
+        """How its dates and timestamps are to be read."""
+        return CheckpointTimes.of(self.file)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """All rows of some columns, some at a time."""
@@ -311,7 +324,7 @@ def _read_adds(file: _Opened, partitions: Sequence[str]) -> pa.Table:
     _require_texts(files, where)
     if _PARSED in there and files["stats"].null_count:
         parsed = keep_rows(file.read([f"add.{_PARSED}"]), kept)["add"]
-        files = files.append_column(_PARSED, pc.struct_field(parsed, _PARSED))
+        files = files.append_column(_PARSED, file.times.read(pc.struct_field(parsed, _PARSED), "add", _PARSED))
     return files
 
 

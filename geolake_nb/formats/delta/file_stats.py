@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.collation_stats import collations_in_stats, range_for_filter
 from geolake_nb.core.scalar_column import ScalarColumn
+from geolake_nb.formats.delta.checkpoint_adds import stats_object
 from geolake_nb.formats.delta.scalar_stats import arrow_type, from_json, from_struct, json_type, widened_maximum
 from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
 from geolake_nb.formats.delta.struct_leaves import StructLeaves
@@ -76,8 +77,7 @@ class FileStats:
         """The statistics of one file as a JSON object; `None` if it has none that can be read."""
         text = self.raw[row].as_py()
         if text is None and self.parsed is not None:
-            value: Mapping[str, Any] | None = self.parsed[row].as_py()
-            return value
+            return stats_object(self.parsed[row])
         return load_stats(text)
 
     def collations(self) -> tuple[Collation, ...]:

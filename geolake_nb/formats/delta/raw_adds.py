@@ -10,16 +10,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.core.json_splice import member
+from geolake_nb.core.schema_delta import from_delta_schema
+from geolake_nb.core.types import PrimitiveType
 from geolake_nb.errors import CorruptTableError, JsonError
-from geolake_nb.formats.delta.checkpoint_adds import add_texts
+from geolake_nb.formats.delta.checkpoint_adds import Zones, add_texts
 from geolake_nb.formats.delta.checkpoint_reading import add_keys, open_checkpoint, whole_adds
 from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, file_lines
 from geolake_nb.formats.delta.deletion_vectors import descriptor_ids
+from geolake_nb.formats.delta.details import ColumnMapping, DeltaMetadata
 from geolake_nb.formats.delta.file_actions import actions_table, add_row, file_keys
-from geolake_nb.formats.delta.log_replay import live_files, read_deltas
+from geolake_nb.formats.delta.log_replay import SmallActions, live_files, read_deltas
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from geolake_nb.formats.delta.log_segment import LogSegment
     from geolake_nb.formats.storage import Storage
@@ -58,8 +61,9 @@ def raw_adds(storage: Storage, segment: LogSegment, wanted: Collection[str] | No
             rows = _asked(files, asked)
             return rows if newer is None else pc.and_(rows, pc.invert(pc.is_in(file_keys(files), value_set=newer)))
 
+        zones = _zones([*base.actions, *(action for commit in lines.commits for action in commit.actions)])
         for adds, where in whole_adds(storage, base, kept):
-            chunks += [_rebuilt(part, where) for part in _parts(adds)]
+            chunks += [_rebuilt(part, where, zones) for part in _parts(adds)]
     live = live_files(lines.actions.slice(0, 0).drop_columns(["added"]), lines.actions)
     live = live.filter(_asked(live, asked))
     for start in range(0, live.num_rows, _CHUNK):
@@ -72,7 +76,7 @@ class _Lines:
     """The lines with an `add` or a `remove` of several commits, oldest first, as columns that know their lines."""
 
     def __init__(self, commits: Sequence[CommitFile]) -> None:
-        self._commits = commits
+        self.commits = commits
         places: list[np.ndarray[Any, Any]] = []
         for number, commit in enumerate(commits):
             starts, ends = file_lines(commit)
@@ -91,7 +95,7 @@ class _Lines:
         """The object of each `add`."""
         places = self._place[rows["line"].to_numpy()].tolist()
         for path, (commit, start, end) in zip(rows["path"].to_pylist(), places, strict=True):
-            line = self._commits[commit].data[start:end].strip()
+            line = self.commits[commit].data[start:end].strip()
             text = line[len(_HEAD) : -1].strip() if line.startswith(_HEAD) else b""
             if _path_of(text) == path:
                 yield text.decode()
@@ -100,11 +104,11 @@ class _Lines:
             try:
                 found = member(line.decode(), ("add",))
             except JsonError as problem:
-                raise CorruptTableError(str(problem), where=self._commits[commit].path) from None
+                raise CorruptTableError(str(problem), where=self.commits[commit].path) from None
             if found is None or _path_of(found.encode()) != path:
                 raise CorruptTableError(
                     f"the add action of {path!r} cannot be told from others in its line",
-                    where=self._commits[commit].path,
+                    where=self.commits[commit].path,
                 )
             yield found
 
@@ -113,15 +117,15 @@ class _Lines:
         added: list[bool] = []
         lines: list[int] = []
         for number, (commit, start, end) in enumerate(place.tolist()):
-            where = self._commits[commit].path
-            line = self._commits[commit].data[start:end].strip()
+            where = self.commits[commit].path
+            line = self.commits[commit].data[start:end].strip()
             action = orjson.loads(line) if line else {}
             for kind in ("add", "remove"):
                 if action.get(kind) is not None:
                     rows.append(add_row(action[kind], [], where))
                     added.append(kind == "add")
                     lines.append(number)
-        table = actions_table(rows, [], self._commits[0].path if self._commits else "the log")
+        table = actions_table(rows, [], self.commits[0].path if self.commits else "the log")
         return table.append_column("added", pa.array(added, pa.bool_())).append_column(
             "line", pa.array(lines, pa.int64())
         )
@@ -150,8 +154,24 @@ def _parts(adds: pa.ChunkedArray) -> Iterator[pa.StructArray]:
             yield chunk if len(rows) == len(chunk) else chunk.take(pa.array(rows))
 
 
-def _rebuilt(adds: pa.StructArray, where: str) -> pa.Table:
-    return _table(add_keys(pa.chunked_array([adds]), where), add_texts(adds, where=where))
+def _rebuilt(adds: pa.StructArray, where: str, zones: Zones) -> pa.Table:
+    return _table(add_keys(pa.chunked_array([adds]), where), add_texts(adds, where=where, zones=zones))
+
+
+def _zones(actions: Sequence[Mapping[str, Any]]) -> Zones:
+    """Of each timestamp column whether it holds instants."""
+    stored = SmallActions.reconciled(actions).metadata
+    if stored is None:
+        return {}
+    metadata = DeltaMetadata.of(stored)
+    schema = from_delta_schema(metadata.schema_string, properties=metadata.configuration)
+    mapping = ColumnMapping.of(metadata.configuration)
+    names = {PrimitiveType("timestamptz"): True, PrimitiveType("timestamp"): False}
+    return {
+        mapping.physical(schema, path): names[field.type]
+        for path, field in schema.walk_parts()
+        if isinstance(field.type, PrimitiveType) and field.type in names
+    }
 
 
 def _table(files: pa.Table, texts: list[str]) -> pa.Table:

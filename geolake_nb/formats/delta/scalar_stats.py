@@ -95,8 +95,13 @@ def from_struct(values: pa.Array, kind: pa.DataType) -> pa.Array:
         return values
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind):
         # Some writers keep no zone in Parquet; the column's type says what the instants are.
-        return _cast(_cast(values, pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()), kind)
+        return _cast(_cast(_whole_micros(values), pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()), kind)
     return _cast(values, kind)
+
+
+def _whole_micros(values: pa.Array) -> pa.Array:
+    """Nanoseconds without what is below a microsecond: a cast cuts towards 1970, which is no bound before it."""
+    return pc.floor_temporal(values, unit="microsecond") if values.type.unit == "ns" else values
 
 
 def widened_maximum(maximum: pa.Array) -> pa.Array:
@@ -114,7 +119,7 @@ def widened_maximum(maximum: pa.Array) -> pa.Array:
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     try:
-        return values.cast(kind, safe=not pa.types.is_floating(kind) and not pa.types.is_timestamp(kind))
+        return values.cast(kind, safe=not pa.types.is_floating(kind))
     except pa.ArrowException:
         return pa.nulls(len(values), kind)
 

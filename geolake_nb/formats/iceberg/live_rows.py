@@ -110,7 +110,6 @@ class RowReader:
         with open_parquet_file(
             self._storage,
             file.key,
-            coerce_int96_timestamp_unit="us",
             pre_buffer=not self._storage.is_local,
         ) as opened:
             count = opened.metadata.num_row_groups

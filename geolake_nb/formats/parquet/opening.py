@@ -35,6 +35,8 @@ _MOST_WHOLE = 1 << 31
 """Bytes of a column that is read as a whole."""
 _MOST_LISTED = 1 << 30
 """Bytes of a row group's lists, of which one may have all."""
+_OPTIONS: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+"""How every file is read: Arrow's nanoseconds end in 2262 and wrap there, while Spark's INT96 go on in microseconds."""
 
 
 _sources: WeakKeyDictionary[pq.ParquetFile, tuple[Ranges, str]] = WeakKeyDictionary()
@@ -147,7 +149,7 @@ def opened_parquet(source: pa.NativeFile, *, where: str) -> pq.ParquetFile:
     """The file that is open already and costs nothing to look into; what is wrong with it is an error of Arrow."""
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(source)
+    file = pq.ParquetFile(source, **_OPTIONS)
     _sources[file] = Ranges(source), where
     return file
 
@@ -160,7 +162,7 @@ def open_parquet_file(storage: Storage, path: str, **options: Any) -> Iterator[p
     where = f"{storage.location}/{path}"
     metadata = parse_footer(storage.parquet_footer(path), where=where)
     # Plain binary will do: building an extension type for a CRS such as srid:5070 fails in geoarrow.
-    options = {"arrow_extensions_enabled": False, **options}
+    options = {"arrow_extensions_enabled": False, **_OPTIONS, **options}
     try:
         source = Ranges.of(storage, path)
         with pq.ParquetFile(source.file, metadata=metadata, **options) as file:

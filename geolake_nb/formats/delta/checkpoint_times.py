@@ -1,0 +1,110 @@
+"""Dates and instants in the statistics of a checkpoint: those that mean the same to every reader, and no others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+__all__ = ["CheckpointTimes"]
+
+# Spark, RebaseDateTime: from here on the old calendar and the old zones give the same dates and instants as today's.
+_FIRST_DATE = pa.scalar(-141_427, pa.int32())  # 1582-10-15
+_FIRST_INSTANT = pa.scalar(-2_208_988_800_000_000, pa.int64())  # 1900-01-01T00:00:00Z, in microseconds
+_VERSION = b"org.apache.spark.version"
+_OLD_DATES, _OLD_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTimes:
+    """How the times of one checkpoint file are to be read."""
+
+    int96: frozenset[tuple[str, ...]]
+    """The paths of the leaves in INT96, which are instants in UTC although their Arrow type has no zone."""
+    old_dates: bool
+    """Whether dates and timestamps may be in the calendar of Spark before version 3."""
+    old_int96: bool
+    """Whether those in INT96 may be."""
+
+    @classmethod
+    def of(cls, file: pq.ParquetFile) -> CheckpointTimes:
+        """What the footer says."""
+        schema = file.schema
+        leaves = zip(_leaves(file.schema_arrow), range(len(schema)), strict=True)
+        int96 = frozenset(path for path, place in leaves if schema.column(place).physical_type == "INT96")
+        properties = file.metadata.metadata or {}
+        old_dates, old_int96 = (
+            _is_old(file.metadata.created_by, properties, since=since, key=key)
+            for since, key in (((3, 0), _OLD_DATES), ((3, 1), _OLD_INT96))
+        )
+        return cls(int96, old_dates, old_int96)
+
+    def read(self, column: pa.ChunkedArray, *path: str) -> pa.ChunkedArray:
+        """The column at that path with INT96 as instants, and null where a value may be of the old calendar.
+
+        >>> import datetime as dt
+        >>> days = pa.chunked_array([[{"day": dt.date(1066, 10, 14)}, {"day": dt.date(1970, 1, 1)}]])
+        >>> CheckpointTimes(frozenset(), old_dates=True, old_int96=False).read(days).to_pylist()
+        [{'day': None}, {'day': datetime.date(1970, 1, 1)}]
+        """
+        if not (self.int96 or self.old_dates):
+            return column
+        chunks = [self._read(chunk, path) for chunk in column.chunks]
+        return pa.chunked_array(chunks) if chunks else column
+
+    def _read(self, array: pa.Array, path: tuple[str, ...]) -> pa.Array:
+        kind = array.type
+        if pa.types.is_struct(kind):
+            children = [
+                self._read(child, (*path, field.name)) for field, child in zip(kind, array.flatten(), strict=True)
+            ]
+            fields = [field.with_type(child.type) for field, child in zip(kind, children, strict=True)]
+            return pa.StructArray.from_arrays(children, fields=fields, mask=pc.is_null(array))
+        if pa.types.is_date32(kind) and self.old_dates:
+            return _from(_FIRST_DATE, array, pa.int32())
+        if not pa.types.is_timestamp(kind):
+            return array
+        int96 = path in self.int96
+        if self.old_int96 if int96 else self.old_dates:
+            ticks = {"s": 10**6, "ms": 10**3, "us": 1}.get(kind.unit)
+            first = 1000 * _FIRST_INSTANT.as_py() if ticks is None else _FIRST_INSTANT.as_py() // ticks
+            array = _from(pa.scalar(first), array, pa.int64())
+        return array.cast(pa.timestamp(kind.unit, "UTC")) if int96 else array
+
+
+def _is_old(created_by: str | None, properties: dict[bytes, bytes], *, since: tuple[int, int], key: bytes) -> bool:
+    # Spark, DataSourceUtils.getRebaseSpec: by its version, or by a mark where it was told to write as before.
+    version = properties.get(_VERSION)
+    if version is None:
+        # Nothing says who wrote it; Spark 2 did so with parquet-mr.
+        return (created_by or "").startswith("parquet-mr")
+    numbers = version.split(b".")[:2]
+    known = len(numbers) == 2 and all(number.isdigit() for number in numbers)
+    return key in properties or not known or (int(numbers[0]), int(numbers[1])) < since
+
+
+def _from(first: pa.Scalar, array: pa.Array, numbers: pa.DataType) -> pa.Array:
+    """The values that are not before the first."""
+    return pc.if_else(pc.greater_equal(array.cast(numbers), first), array, pa.scalar(None, array.type))
+
+
+def _leaves(schema: pa.Schema) -> list[tuple[str, ...]]:
+    """The paths of all leaves in their order, which is that of the Parquet file."""
+    found: list[tuple[str, ...]] = []
+
+    def walk(kind: pa.DataType, path: tuple[str, ...]) -> None:
+        if not pa.types.is_nested(kind):
+            found.append(path)
+            return
+        for place in range(kind.num_fields):
+            field = kind.field(place)
+            walk(field.type, (*path, field.name))
+
+    for field in schema:
+        walk(field.type, (field.name,))
+    return found
