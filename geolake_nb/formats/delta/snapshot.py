@@ -23,6 +23,7 @@ from geolake_nb.formats.delta.partition_values import partition_scalars, typed_p
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.file_table import FileTable
 from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.formats.usable_bounds import usable_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,8 @@ def open_delta(
 
     state = replay(storage, segment, partitions)
     metadata, schema, mapping = read[0]
-    geo = {path: mapping.physical(schema, path) for path in _geo_paths(schema)}
+    types = _geo_types(schema)
+    geo = {path: mapping.physical(schema, path) for path in types}
     deleted = vector_counts(_one(state.files["deletionVector"]))
     parsed = state.files["stats_parsed"] if "stats_parsed" in state.files.column_names else None
     stats = read_stats(state.files["stats"], parsed, deleted, list(geo.values()))
@@ -116,7 +118,7 @@ def open_delta(
             deleted_rows=deleted,
             partitions=values,
             extra=_extra(state, tracks_rows=tracks_rows),
-            geo={join_path(path): stats.geo[physical] for path, physical in geo.items()},
+            geo={join_path(path): usable_bounds(stats.geo[physical], types[path]) for path, physical in geo.items()},
         ),
         properties=metadata.configuration,
         partition_columns=metadata.partition_columns,
@@ -138,9 +140,9 @@ def _schema(metadata: DeltaMetadata, where: str) -> Schema:
         raise CorruptTableError(f"the schema cannot be read: {problem}", where=where) from None
 
 
-def _geo_paths(schema: Schema) -> list[ColumnPath]:
+def _geo_types(schema: Schema) -> dict[ColumnPath, GeometryType | GeographyType | RasterType]:
     geo = (GeometryType, GeographyType, RasterType)
-    return [path for path, field in schema.walk_parts() if isinstance(field.type, geo)]
+    return {path: field.type for path, field in schema.walk_parts() if isinstance(field.type, geo)}
 
 
 def _partition_name(mapping: ColumnMapping, schema: Schema, name: str, where: str) -> str:

@@ -10,7 +10,15 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.scalar_column import ScalarColumn
 from geolake_nb.core.schema import children, join_path
-from geolake_nb.core.types import ListType, MapType, PrimitiveType, StringType
+from geolake_nb.core.types import (
+    GeographyType,
+    GeometryType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    RasterType,
+    StringType,
+)
 from geolake_nb.errors import StorageError, UnsupportedTableError
 from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns, has_column
 from geolake_nb.formats.havasu.version import havasu_features, havasu_version
@@ -18,6 +26,7 @@ from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
 from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
 from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
 from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat, VersionInfo
+from geolake_nb.formats.usable_bounds import usable_bounds
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -204,7 +213,9 @@ def _geo_statistics(held: Mapping[str, pa.Array], field: Field, repeated: set[in
         sides, problem = iceberg_boxes(held[f"{field.id}.LOWER"], held[f"{field.id}.UPPER"])
     # In a list or a map, nulls are counted per element: they say nothing about rows.
     nulls = None if field.id in repeated else held[f"{field.id}.NULLS"]
-    return GeoStatsColumns(sides=sides, null_count=nulls, source=BoundSource.MANIFEST, problem=problem)
+    stats = GeoStatsColumns(sides=sides, null_count=nulls, source=BoundSource.MANIFEST, problem=problem)
+    assert isinstance(field.type, (GeometryType, GeographyType, RasterType))
+    return usable_bounds(stats, field.type)
 
 
 def _repeated(schema: Schema) -> set[int]:

@@ -12,6 +12,8 @@ from geolake_nb.core.schema import type_name
 from geolake_nb.core.schema_parquet import PATH_KEY
 from geolake_nb.core.statistics import ColumnStats, merge
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.core.wrapped_boxes import may_wrap as can_wrap
+from geolake_nb.core.wrapped_boxes import wrap_problem
 from geolake_nb.errors import BoundError
 from geolake_nb.formats.file_table import BoundSource
 from geolake_nb.formats.parquet.foreign_boxes import usable_box
@@ -115,7 +117,11 @@ class FooterColumn:
             box = from_parquet_statistics(stored)
         except BoundError as error:
             return GeoEvidence(group.num_rows, nulls, types=types, problem=error.what)
-        return GeoEvidence(group.num_rows, nulls, box, types, None if box is None else BoundSource.FOOTER)
+        # Here, and not of the joined box: joined with others, a box that only seems to wrap is one from -180 to 180.
+        problem = None if box is None else wrap_problem(box.xmin, box.xmax, self.type)
+        if box is None or problem is not None:
+            return GeoEvidence(group.num_rows, nulls, types=types, problem=problem)
+        return GeoEvidence(group.num_rows, nulls, box, types, BoundSource.FOOTER)
 
     def _from_file(self, part: GeoEvidence) -> GeoEvidence:
         """The bbox of the GeoParquet metadata, which holds for the file and all that is in it."""
@@ -190,7 +196,7 @@ class FooterColumn:
         """Whether a row of the covering can run over the antimeridian: not in a plane, and not in a narrower file."""
         if self.coordinates is None or self.coordinates.source is not BoundSource.COVERING:
             return False
-        if not self.type.crs.is_geographic or (self.view.own and isinstance(self.type, GeometryType)):
+        if not can_wrap(self.type) or (self.view.own and isinstance(self.type, GeometryType)):
             return False
         try:
             box = None if self.geo is None else self.geo.box
@@ -281,8 +287,8 @@ def _box_of(
     # GeoParquet, bbox, after RFC 7946: a row over the antimeridian has xmin > xmax, and then the least xmin bounds
     # nothing. Minima and maxima of all rows rule that out only where every xmin is at most every xmax.
     if highs["xmin"] > sides["xmax"] or lows["xmax"] < sides["xmin"]:
-        if not type.crs.is_geographic:
-            raise BoundError("a row of the bbox covering has xmin > xmax")
+        if not can_wrap(type):
+            raise BoundError("a row of the bbox covering has xmin > xmax, and only longitudes wrap")
         may_wrap = True
     if may_wrap and highs["xmin"] > lows["xmax"]:
         sides |= {"xmin": -180.0, "xmax": 180.0}

@@ -9,6 +9,7 @@ import numpy as np
 
 from geolake_nb.core.box import Box
 from geolake_nb.core.types import GeographyType
+from geolake_nb.core.wrapped_boxes import wrap_problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,8 +67,9 @@ def usable_box(
         return None, "the box has an infinite side"
     if isinstance(type, GeographyType):
         return _usable_on_earth(box, types, own)
-    if box.wraps and type.crs.is_projected:
-        return None, f"the box runs from x = {box.xmin} to {box.xmax} in a projected CRS, which has no antimeridian"
+    problem = wrap_problem(box.xmin, box.xmax, type)
+    if problem is not None:
+        return None, problem
     return (box if own else widened(box)), None
 
 

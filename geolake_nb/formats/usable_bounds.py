@@ -1,0 +1,62 @@
+"""Which bounds of a log or of manifests a scan may rely on, many at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.core.wrapped_boxes import bad_wraps, wrap_problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from geolake_nb.core.types import GeographyType, GeometryType, RasterType
+    from geolake_nb.formats.file_table import GeoStatsColumns
+
+__all__ = ["usable_bounds"]
+
+
+def usable_bounds(stats: GeoStatsColumns, type_: GeometryType | GeographyType | RasterType) -> GeoStatsColumns:
+    """The same without the boxes that no scan may rely on, each with its reason.
+
+    >>> from geolake_nb.core.box import Box
+    >>> from geolake_nb.core.types import geometry
+    >>> from geolake_nb.formats.file_table import GeoStatsColumns, sides_of
+    >>> stats = GeoStatsColumns(sides_of([Box(0, 0, 1, 1), Box(10, 2, 5, 9)]))
+    >>> usable_bounds(stats, geometry("EPSG:3857")).problem.to_pylist()[1][:36]
+    'the box runs from x = 10.0 back to 5'
+    """
+    xmin, xmax = (stats.sides[side].to_numpy(zero_copy_only=False) for side in ("xmin", "xmax"))
+    wraps = bad_wraps(xmin, xmax, type_)
+    if wraps.any():
+        stats = _without(stats, wraps, _reasons(xmin, xmax, wraps, type_))
+    return stats
+
+
+def _reasons(
+    xmin: NDArray[np.float64],
+    xmax: NDArray[np.float64],
+    wraps: NDArray[np.bool_],
+    type_: GeometryType | GeographyType | RasterType,
+) -> pa.Array:
+    rows = np.flatnonzero(wraps)
+    texts = np.full(len(wraps), None, object)
+    texts[rows] = [wrap_problem(float(xmin[row]), float(xmax[row]), type_) for row in rows.tolist()]
+    return pa.array(texts, pa.string())
+
+
+def _without(stats: GeoStatsColumns, rows: NDArray[np.bool_], reason: pa.Array | str) -> GeoStatsColumns:
+    """The statistics with a reason instead of a box in these rows."""
+    gone = pa.array(rows)
+    sides = {
+        axis: pc.if_else(gone, pa.scalar(None, pa.float64()), values.cast(pa.float64()))
+        for axis, values in stats.sides.items()
+    }
+    problem = pc.if_else(gone, reason, pa.scalar(None, pa.string()))
+    return replace(
+        stats, sides=sides, problem=problem if stats.problem is None else pc.coalesce(stats.problem, problem)
+    )
