@@ -17,7 +17,7 @@ from geolake_nb.formats.parquet.replace import action
 from geolake_nb.planning.mending.bound_faults import holds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from geolake_nb.core.geoparquet import GeoMetadata
     from geolake_nb.core.types import Field, GeographyType, GeometryType
@@ -103,10 +103,11 @@ class FileMend:
     """The definitions of CRSs that the types refer to."""
 
 
-def footer_action(file: FileMend, groups: Mapping[str, list[GroupStats]]) -> str | None:
+def footer_action(file: FileMend, groups: Mapping[str, list[GroupStats]], *, plain: Collection[str] = ()) -> str | None:
     """The action that mends the footer, `None` if a look at the values showed that all is right.
 
-    `groups` are the row groups of the columns that were read, by their paths.
+    `groups` are the row groups of the columns that were read, by their paths. Columns in `plain` get no other type than
+    they have.
     """
     leaves: dict[tuple[str, ...], LeafEdit] = {}
     stats: dict[str, ColumnStats] = {}
@@ -117,7 +118,7 @@ def footer_action(file: FileMend, groups: Mapping[str, list[GroupStats]]) -> str
         found = groups.get(one.path)
         parts = None if found is None else [each.stats for each in found]
         wrong = parts is not None and (one.boxes_wrong or not _holds_all(one, parts))
-        if one.type_wrong or wrong:
+        if (one.type_wrong or wrong) and not (one.type_wrong and one.path in plain):
             edits = None if parts is None else [_chunk(part) for part in parts]
             leaves[one.leaf] = LeafEdit(one.type, edits)
             rewritten |= edits is not None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.bounds import BadValueWarning
 from geolake_nb.core.message_text import plural
 from geolake_nb.core.schema import join_path, split_path, type_name
 from geolake_nb.core.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
     GeoType = GeometryType | GeographyType
     Progress = Callable[[int, int], None]
+
+_LAST_STRAIGHT = 7
+"""The ISO code of the last type without arcs; those after it are in no open reader of Parquet's geo types."""
 
 __all__ = ["FooterScanJob", "finish_mending", "plan_repair"]
 
@@ -117,6 +122,7 @@ def finish_mending(change: Change, job: FooterScanJob, found: Mapping[int, list[
     """The change with what the scan found: for each file, by its place in the job, each column's row groups."""
     actions = list(change.actions)
     values = 0
+    plain = _columns_left_plain(job, found)
     for place, file in enumerate(job.files):
         scanned = [one for one in file.columns if one.scan]
         groups = {one.path: stats for one, stats in zip(scanned, found[place], strict=True)}
@@ -128,7 +134,7 @@ def finish_mending(change: Change, job: FooterScanJob, found: Mapping[int, list[
                     remedy="run geolake rewrite, which does that",
                 )
             values += sum(one.stats.bad + one.stats.unbounded for one in some)
-        text = footer_action(file, groups)
+        text = footer_action(file, groups, plain=plain)
         if text is not None:
             actions.append(text)
     metrics = {
@@ -137,7 +143,28 @@ def finish_mending(change: Change, job: FooterScanJob, found: Mapping[int, list[
         "files_scanned": len(job.files),
         "values_without_bound": values,
     }
+    for path, why in plain.items():
+        what = f"{path} stays plain bytes: {why}, on which engines that know the geo type fail"
+        warnings.warn(what, BadValueWarning, stacklevel=2)
     return replace(change, job=None, actions=actions, metrics=metrics)
+
+
+def _columns_left_plain(job: FooterScanJob, found: Mapping[int, list[list[GroupStats]]]) -> dict[str, str]:
+    """The columns that get no geo type in any file, each with the reason.
+
+    Spark reads bytes as they are and fails on a whole file of a geo type for one value that it cannot parse. A column
+    that is of a geo type in some files and plain in others fails as well.
+    """
+    plain: dict[str, str] = {}
+    for place, file in enumerate(job.files):
+        scanned = [one for one in file.columns if one.scan]
+        for column, groups in zip(scanned, found[place], strict=True):
+            bad = sum(group.stats.bad for group in groups)
+            curves = any(code % 1000 > _LAST_STRAIGHT for group in groups for code in group.stats.types or ())
+            if column.type_wrong and (bad or curves):
+                what = f"{plural(bad, 'value')} that cannot be read" if bad else "curves"
+                plain.setdefault(column.path, f"{file.state.path} has {what}")
+    return plain
 
 
 @dataclass(slots=True)
@@ -294,6 +321,8 @@ def _cost(mends: Sequence[FileMend], *, verify: bool) -> list[str]:
         f"{plural(len(mends), 'footer')} replaced: the pages ({bytes_text(copied)}) are copied as they are, and"
         f" the old footers ({bytes_text(kept)}) are kept in _geolake for undo."
     ]
+    if any(one.type_wrong for mend in scanned for one in mend.columns):
+        said.append("A column with a value that cannot be read stays plain bytes: engines fail on it under a geo type.")
     if scanned:
         read = sum(one.bytes for mend in scanned for one in mend.columns if one.scan)
         why = "Every value is read and compared with its box" if verify else "The values are read for the boxes"
