@@ -9,19 +9,30 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.types import GeographyType
 from geolake_nb.core.wrapped_boxes import bad_wraps, wrap_problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from geolake_nb.core.types import GeographyType, GeometryType, RasterType
+    from geolake_nb.core.types import GeometryType, RasterType
     from geolake_nb.formats.file_table import GeoStatsColumns
 
-__all__ = ["usable_bounds"]
+__all__ = ["VERTICES_ONLY", "usable_bounds"]
+
+VERTICES_ONLY = "a geography box of another writer may hold the vertices only, not the edges"
+"""Why a box of a geography is not used: nothing says that it was made of the edges."""
 
 
-def usable_bounds(stats: GeoStatsColumns, type_: GeometryType | GeographyType | RasterType) -> GeoStatsColumns:
+def usable_bounds(
+    stats: GeoStatsColumns,
+    type_: GeometryType | GeographyType | RasterType,
+    *,
+    holds_edges: NDArray[np.bool_] | None = None,
+) -> GeoStatsColumns:
     """The same without the boxes that no scan may rely on, each with its reason.
+
+    `holds_edges` marks the files whose boxes of a geography are known to hold more than the vertices: our own.
 
     >>> from geolake_nb.core.box import Box
     >>> from geolake_nb.core.types import geometry
@@ -34,6 +45,11 @@ def usable_bounds(stats: GeoStatsColumns, type_: GeometryType | GeographyType | 
     wraps = bad_wraps(xmin, xmax, type_)
     if wraps.any():
         stats = _without(stats, wraps, _reasons(xmin, xmax, wraps, type_))
+    if isinstance(type_, GeographyType):
+        known = ~np.isnan(xmin) & ~wraps
+        doubtful = known if holds_edges is None else known & ~holds_edges
+        if doubtful.any():
+            stats = _without(stats, doubtful, VERTICES_ONLY)
     return stats
 
 

@@ -6,8 +6,11 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.core.schema_iceberg import from_iceberg_schema
+from geolake_nb.core.types import GeographyType
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError
 from geolake_nb.formats.iceberg.catalogs import storage_options
+from geolake_nb.formats.iceberg.edge_marks import EDGES, edge_mark
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.formats.storage import Storage
@@ -112,6 +115,13 @@ def _marked(update: Any, change: Change, place: Place) -> Any:
     return update.set(TRANSACTION, place.transaction).set(_VERB, change.verb.value)
 
 
+def _with_edges(update: Any, found: JvmTable, table: Any) -> Any:
+    """The update with the mark that the bounds of geographies in the files that it adds hold the edges."""
+    schema = from_iceberg_schema(str(found.core.SchemaParser.toJson(table.schema())))
+    ids = [one.id for _, one in schema.geo_columns() if isinstance(one.type, GeographyType) and one.id is not None]
+    return update.set(EDGES, edge_mark(ids)) if ids else update
+
+
 def _sign(place: Place) -> str:
     return f"the summary of a snapshot has the {TRANSACTION} {place.transaction}"
 
@@ -192,6 +202,7 @@ def _append(found: JvmTable, change: Change, place: Place, actions: Mapping[str,
     _require_same_schema(found, change, actions)
     merges = actions["base"][0].get("merges", True)
     update = _marked(found.table.newAppend() if merges else found.table.newFastAppend(), change, place)
+    update = _with_edges(update, found, found.table)
     for file in NewFiles(found).made(actions.get("add", [])):
         update.appendFile(file)
     with committing(change.location, _sign(place)):
@@ -212,7 +223,7 @@ def _create(found: JvmTable, change: Change, place: Place, actions: Mapping[str,
     """Make the table and give it its rows in one commit."""
     transaction = _transaction(found, change) if place.staged is None else place.staged
     table = transaction.table()
-    update = _marked(transaction.newAppend(), change, place)
+    update = _with_edges(_marked(transaction.newAppend(), change, place), found, table)
     for file in NewFiles(found, table).made(actions.get("add", [])):
         update.appendFile(file)
     try:
@@ -254,7 +265,7 @@ def _rewrite(found: JvmTable, change: Change, place: Place, actions: Mapping[str
     snapshot = None if base is None else table.snapshot(base)
     if snapshot is None:
         raise ConflictError("the snapshot of the plan is gone", where=change.location, remedy="plan again")
-    update = _marked(table.newRewrite().validateFromSnapshot(base), change, place)
+    update = _with_edges(_marked(table.newRewrite().validateFromSnapshot(base), change, place), found, table)
     if found.metadata.formatVersion() > 1:
         # Equality deletes that others commit from now on have a higher number, and apply to the new files too.
         update.dataSequenceNumber(snapshot.sequenceNumber())

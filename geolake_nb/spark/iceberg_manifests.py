@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.types import GeographyType
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.havasu.avro_schemas import names_by_id
 from geolake_nb.formats.havasu.manifest_writing import Numbers, rewritten_manifest
@@ -106,7 +107,22 @@ class _Restating:
             restated=self._wanted,
             where=path,
             first_rows=dict(zip(before["path"].to_pylist(), before["first_row_id"].to_pylist(), strict=True)),
+            edges=self._edges(before),
         )
+
+    def _edges(self, before: pa.Table) -> list[int]:
+        """The geographies whose bounds in all these files hold the edges, now that the wanted ones are stated."""
+        paths: list[str] = before["path"].to_pylist()
+        found: list[int] = []
+        for name, one in self._snapshot.schema.geo_columns():
+            if not isinstance(one.type, GeographyType) or one.id is None:
+                continue
+            # Others may have put files here since the plan: what nobody vouches for has a problem.
+            doubtful = pc.is_valid(before[f"{name}.problem"]).to_pylist()
+            stated = (str(one.id) in self._wanted.get(path, {}).get("bounds", {}) for path in paths)
+            if all(new or not doubt for new, doubt in zip(stated, doubtful, strict=True)):
+                found.append(one.id)
+        return found
 
     def _write(self, output: Any, data: bytes) -> None:
         stream = output.create()

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.formats.delta.bounds_tag import BOUNDS_TAG, TAGS
 from geolake_nb.formats.delta.checkpoint_times import CheckpointTimes
 from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
 from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
@@ -330,7 +331,7 @@ def _read_adds(file: _Opened, partitions: Sequence[str]) -> pa.Table:
 
 def _require_texts(files: pa.Table, where: str) -> None:
     for name, column in zip(files.column_names, files.columns, strict=True):
-        if pa.types.is_string(column.type):
+        if pa.types.is_string(column.type) or column.type == TAGS:
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid:
@@ -343,9 +344,19 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str, where: str
     try:
         if wanted == DESCRIPTOR and pa.types.is_struct(column.type):
             return _descriptors(column)
+        if wanted == TAGS:
+            return _tags(column)
         return column.cast(wanted)
     except pa.ArrowException as problem:
         raise CorruptTableError(f"add.{name} is of the type {column.type}: {problem}", where=where) from None
+
+
+def _tags(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Of all tags the one that is read; what is no map has none."""
+    if not pa.types.is_map(column.type) or column.null_count == len(column):
+        return pa.chunked_array([pa.nulls(len(column), TAGS)])
+    found = pc.map_lookup(column, pa.scalar(BOUNDS_TAG, column.type.key_type), "first").cast(pa.string())
+    return pa.chunked_array([pa.StructArray.from_arrays([chunk], fields=list(TAGS)) for chunk in found.chunks], TAGS)
 
 
 def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError
+from geolake_nb.formats.delta.bounds_tag import BOUNDS_TAG, TAGS
 from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR, descriptor_ids
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ ADD_FIELDS: Mapping[str, pa.DataType] = {
     "deletionVector": DESCRIPTOR,
     "baseRowId": pa.int64(),
     "defaultRowCommitVersion": pa.int64(),
+    "tags": TAGS,
 }
 """What is kept of an `add`, by its name in the log; partition values come as columns of their own."""
 
@@ -115,6 +117,9 @@ def add_row(action: Any, partitions: Sequence[str], where: str) -> dict[str, Any
             raise CorruptTableError(f"{name} is no whole number", where=where)
     if row["stats"] is not None and not isinstance(row["stats"], str):
         raise CorruptTableError("stats is no text", where=where)
+    tags = row["tags"]
+    mark = tags.get(BOUNDS_TAG) if isinstance(tags, dict) else None
+    row["tags"] = {BOUNDS_TAG: mark} if isinstance(mark, str) else None
     vector = row["deletionVector"]
     if vector is not None and not isinstance(vector, dict):
         raise CorruptTableError("deletionVector is no JSON object", where=where)

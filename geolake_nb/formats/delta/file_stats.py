@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.core.collation_stats import collations_in_stats, range_for_filter
 from geolake_nb.core.scalar_column import ScalarColumn
+from geolake_nb.formats.delta.bounds_tag import marked_bounds
 from geolake_nb.formats.delta.checkpoint_adds import stats_object
 from geolake_nb.formats.delta.scalar_stats import arrow_type, from_json, from_struct, json_type, widened_maximum
 from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
@@ -21,8 +22,10 @@ from geolake_nb.formats.file_table import BoundSource, GeoStatsColumns
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from geolake_nb.core.collation import Collation
-    from geolake_nb.core.types import DataType
+    from geolake_nb.core.types import DataType, GeographyType
 
 __all__ = ["FileStats", "read_stats"]
 
@@ -46,6 +49,8 @@ class FileStats:
     """Where the statistics may still count deleted rows."""
     geo: Mapping[_Path, GeoStatsColumns]
     """Of each geo column that was asked for."""
+    marked: Mapping[_Path, NDArray[np.bool_]] = field(default_factory=dict)
+    """Of each geography that was asked for, the files whose bounds are known to hold its edges."""
 
     def __len__(self) -> int:
         return len(self.raw)
@@ -126,9 +131,17 @@ class FileStats:
 
 
 def read_stats(
-    raw: pa.ChunkedArray, parsed: pa.ChunkedArray | None, deleted: pa.Array, geo: Sequence[_Path]
+    raw: pa.ChunkedArray,
+    parsed: pa.ChunkedArray | None,
+    deleted: pa.Array,
+    geo: Sequence[_Path],
+    *,
+    geographies: Mapping[_Path, GeographyType] | None = None,
+    tags: pa.Array | None = None,
 ) -> FileStats:
     """Read row counts, and the boxes and null counts of these geo columns, in one pass.
+
+    `geographies` are those of them whose bounds count only where `tags`, the values of `BOUNDS_TAG`, repeat them.
 
     >>> text = '{"numRecords":2,"minValues":{"g":"POINT(0 1)"},"maxValues":{"g":"POINT(2 3)"},"nullCount":{"g":1}}'
     >>> stats = read_stats(pa.chunked_array([[text, None]]), None, pa.array([0, 0]), [("g",)])
@@ -151,16 +164,20 @@ def read_stats(
     wide = pc.fill_null(wide, True)
     unread = _unreadable(raw, records)
     boxes: dict[_Path, GeoStatsColumns] = {}
+    marked: dict[_Path, NDArray[np.bool_]] = {}
     for place, path in enumerate(geo):
         low, high, nulls = columns[2 + 3 * place : 5 + 3 * place]
         points = point_boxes(low, high)
+        if geographies and path in geographies:
+            nothing = np.zeros(len(low), np.bool_)
+            marked[path] = nothing if tags is None else marked_bounds(tags, path, geographies[path], low, high)
         boxes[path] = GeoStatsColumns(
             points.sides,
             null_count=_sound_null_counts(nulls, records, wide),
             source=BoundSource.LOG,
             problem=points.problem if unread is None else pc.coalesce(points.problem, unread),
         )
-    return FileStats(raw, parsed, records, deleted, wide, boxes)
+    return FileStats(raw, parsed, records, deleted, wide, boxes, marked)
 
 
 def _sound_null_counts(nulls: pa.Array, records: pa.Array, wide: pa.Array) -> pa.Array:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.core.schema import Schema, join_path
 from geolake_nb.core.schema_delta import from_delta_schema
@@ -87,7 +88,9 @@ def open_delta(
     geo = {path: mapping.physical(schema, path) for path in types}
     deleted = vector_counts(_one(state.files["deletionVector"]))
     parsed = state.files["stats_parsed"] if "stats_parsed" in state.files.column_names else None
-    stats = read_stats(state.files["stats"], parsed, deleted, list(geo.values()))
+    geographies = {geo[path]: type_ for path, type_ in types.items() if isinstance(type_, GeographyType)}
+    tags = _one(pc.struct_field(state.files["tags"], [0])) if geographies else None
+    stats = read_stats(state.files["stats"], parsed, deleted, list(geo.values()), geographies=geographies, tags=tags)
     protocol = read_protocol(state.small.protocol or {}, where=where)
     tracks_rows = any(one.name == "rowTracking" for one in protocol.features)
     texts, values = _partitions(state, metadata, schema, mapping, where)
@@ -118,7 +121,10 @@ def open_delta(
             deleted_rows=deleted,
             partitions=values,
             extra=_extra(state, tracks_rows=tracks_rows),
-            geo={join_path(path): usable_bounds(stats.geo[physical], types[path]) for path, physical in geo.items()},
+            geo={
+                join_path(path): usable_bounds(stats.geo[physical], types[path], holds_edges=stats.marked.get(physical))
+                for path, physical in geo.items()
+            },
         ),
         properties=metadata.configuration,
         partition_columns=metadata.partition_columns,

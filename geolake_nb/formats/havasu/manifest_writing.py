@@ -21,10 +21,11 @@ from geolake_nb.formats.havasu.avro_schemas import (
 from geolake_nb.formats.havasu.avro_writing import read_records, write_container
 from geolake_nb.formats.havasu.partition_tuples import avro_value, partition_summary, transform_result
 from geolake_nb.formats.iceberg.avro_container import read_header
+from geolake_nb.formats.iceberg.edge_marks import EDGES, edge_mark
 from geolake_nb.formats.iceberg.manifests import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.metadata import TableMetadata
@@ -125,11 +126,13 @@ def rewritten_manifest(
     restated: Mapping[str, Mapping[str, Any]],
     where: str,
     first_rows: Mapping[str, int | None] | None = None,
+    edges: Collection[int] = (),
 ) -> ListedManifest:
     """The manifest with the live entries as existing ones, some of them deleted and some with other bounds.
 
     Sequence numbers stay, those that were inherited are written down, as are the ids of `first_rows` that version 3
-    has; every field that is not known stays.
+    has; every field that is not known stays. `edges` are the ids of geographies whose bounds in all entries hold the
+    edges.
     """
     bounds = (125, 128) if version > 2 else (1250, 1280)
     header, records = read_records(data, where=where)
@@ -172,6 +175,9 @@ def rewritten_manifest(
             tally[place] += one
         kept.append(record)
     metadata = {**header.metadata, "format-version": str(version).encode()}
+    metadata.pop(EDGES, None)
+    if edges:
+        metadata[EDGES] = edge_mark(edges).encode()
     values = {} if least is None else {516: least}
     files, rows, sizes = ({status: tally[place] for status, tally in tallies.items()} for place in range(3))
     return ListedManifest(write_container(schema, metadata, kept), values, files, rows, sizes)

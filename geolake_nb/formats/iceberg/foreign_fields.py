@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.formats.iceberg.edge_marks import EDGES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -92,6 +94,7 @@ _LIST_IDS = {
 _PROPERTIES = {
     "schema", "schema-id", "partition-spec", "partition-spec-id", "format-version", "content", "iceberg.schema",
     "snapshot-id", "parent-snapshot-id", "sequence-number", "first-row-id", "added-rows", "key-metadata",
+    EDGES,  # who loses this mark reads more files, and no other rows
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.iceberg.avro_container import AVRO_ERRORS, read_blocks, read_header
 from geolake_nb.formats.iceberg.avro_program import EntryField, Pool, smallest_size
+from geolake_nb.formats.iceberg.edge_marks import EDGES, marked_ids
 from geolake_nb.formats.iceberg.entry_columns import EntryColumns, read_entries
 from geolake_nb.formats.iceberg.foreign_fields import foreign_fields
 
@@ -191,6 +192,8 @@ class ManifestReader:
         self._kept: dict[str, bytes] = {}
         self.foreign: set[str] = set()
         """What the manifests that were read hold beside what Iceberg defines."""
+        self.marked: dict[int, frozenset[int]] = {}
+        """By the place of a data manifest that was read, the columns whose bounds are marked to hold edges."""
 
     def files(self, *, deletes: bool, wanted: Sequence[int], bounds: Sequence[Pool]) -> pa.Table:
         """The live entries of the data manifests or of the delete manifests.
@@ -200,6 +203,8 @@ class ManifestReader:
 
         def columns(entries: EntryColumns, job: _Job) -> pa.Table:
             self.foreign.update(foreign_fields(entries.header))
+            if not deletes and EDGES in entries.header.metadata:
+                self.marked[job.index] = marked_ids(entries.header.metadata[EDGES])
             table = _file_columns(entries, job, self._partitions, wanted, bounds)
             return (_with_targets(table, entries) if deletes else table).filter(_is_live(entries))
 

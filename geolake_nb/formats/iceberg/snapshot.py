@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from geolake_nb.core.predicate import ColumnPath
     from geolake_nb.core.schema import Schema
     from geolake_nb.core.types import Field
@@ -78,7 +81,7 @@ def open_iceberg(
     path_column, rows, numbers = (entries[name].combine_chunks() for name in ("path", "rows", "sequence_number"))
     deleted, counted = count_deleted(path_column, rows, numbers, deletes)
     deletes = deletes.append_column("counted", counted)
-    files = _file_table(entries, deleted, geo, repeated)
+    files = _file_table(entries, deleted, geo, repeated, _held_edges(entries, geo, table, reader))
     details = IcebergDetails(
         metadata=table,
         metadata_path=path,
@@ -186,7 +189,29 @@ def _is_havasu(field: Field) -> bool:
     return any(key.startswith("havasu.") for key in field.metadata)
 
 
-def _file_table(entries: pa.Table, deleted: pa.Array, geo: Mapping[str, Field], repeated: set[int]) -> FileTable:
+def _held_edges(
+    entries: pa.Table, geo: Mapping[str, Field], table: TableMetadata, reader: ManifestReader
+) -> dict[int, NDArray[np.bool_]]:
+    """By the id of each geography, the files whose bounds are marked to hold its edges."""
+    from geolake_nb.formats.iceberg.edge_marks import edges_held
+
+    ids = [field.id for field in geo.values() if isinstance(field.type, GeographyType) and field.id is not None]
+    if not ids:
+        return {}
+    added_by, manifest = (pc.fill_null(entries[name], -1).to_numpy() for name in ("added_snapshot", "manifest"))
+    return {
+        id_: edges_held(id_, added_by=added_by, manifest=manifest, snapshots=table.snapshots, manifests=reader.marked)
+        for id_ in ids
+    }
+
+
+def _file_table(
+    entries: pa.Table,
+    deleted: pa.Array,
+    geo: Mapping[str, Field],
+    repeated: set[int],
+    edges: Mapping[int, NDArray[np.bool_]],
+) -> FileTable:
     from geolake_nb.formats.iceberg.partition_values import PREFIX
 
     held = {name: entries[name].combine_chunks() for name in entries.column_names}
@@ -200,11 +225,13 @@ def _file_table(entries: pa.Table, deleted: pa.Array, geo: Mapping[str, Field], 
         deleted_rows=deleted,
         partitions={name.removeprefix(PREFIX): held[name] for name in held if name.startswith(PREFIX)},
         extra=extra,
-        geo={path: _geo_statistics(held, found, repeated) for path, found in geo.items()},
+        geo={path: _geo_statistics(held, found, repeated, edges) for path, found in geo.items()},
     )
 
 
-def _geo_statistics(held: Mapping[str, pa.Array], field: Field, repeated: set[int]) -> GeoStatsColumns:
+def _geo_statistics(
+    held: Mapping[str, pa.Array], field: Field, repeated: set[int], edges: Mapping[int, NDArray[np.bool_]]
+) -> GeoStatsColumns:
     from geolake_nb.formats.iceberg.bounds import havasu_boxes, iceberg_boxes
 
     if _is_havasu(field):
@@ -215,7 +242,7 @@ def _geo_statistics(held: Mapping[str, pa.Array], field: Field, repeated: set[in
     nulls = None if field.id in repeated else held[f"{field.id}.NULLS"]
     stats = GeoStatsColumns(sides=sides, null_count=nulls, source=BoundSource.MANIFEST, problem=problem)
     assert isinstance(field.type, (GeometryType, GeographyType, RasterType))
-    return usable_bounds(stats, field.type)
+    return usable_bounds(stats, field.type, holds_edges=edges.get(-1 if field.id is None else field.id))
 
 
 def _repeated(schema: Schema) -> set[int]:

@@ -10,6 +10,7 @@ import numpy as np
 from geolake_nb.core.box import Box
 from geolake_nb.core.types import GeographyType
 from geolake_nb.core.wrapped_boxes import wrap_problem
+from geolake_nb.formats.usable_bounds import VERTICES_ONLY
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def _usable_on_earth(box: Box, types: tuple[int, ...] | None, own: bool) -> tupl
         return box, None
     # Points have no edges, so that the box of the vertices is the box.
     if types is None or not _POINT_CODES.issuperset(types):
-        return None, "a geography box of another writer may hold the vertices only, not the edges"
+        return None, VERTICES_ONLY
     wide = widened(box)
     ymin, ymax = max(wide.ymin, -90.0), min(wide.ymax, 90.0)
     xmin, xmax = max(wide.xmin, -180.0), min(wide.xmax, 180.0)

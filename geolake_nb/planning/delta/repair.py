@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.types import GeographyType
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.change import Change, Verb
@@ -100,7 +101,11 @@ def finish_repair(change: Change, job: ScanJob, found: Mapping[int, Sequence[Col
                 new[stored.column] = wanted
         unbounded += lost
         by_name = {job.columns[column].physical: stats for column, stats in new.items()}
-        action = restated(file.add, by_name, rows=rows, has_vector=file.has_vector) if by_name else None
+        action = (
+            restated(file.add, by_name, rows=rows, has_vector=file.has_vector, geographies=_geographies(job.columns))
+            if by_name
+            else None
+        )
         if action is not None:
             actions.append(action)
     metrics = {
@@ -156,10 +161,17 @@ def _decided(
             continue
         rows = None if evidence.rows is None else int(evidence.rows[place])
         by_name = {columns[number].physical: new for number, new in one.known.items()}
-        action = restated(add, by_name, rows=rows, has_vector=has_vector, counted=bool(records[place] >= 0))
+        counted = bool(records[place] >= 0)
+        action = restated(
+            add, by_name, rows=rows, has_vector=has_vector, counted=counted, geographies=_geographies(columns)
+        )
         if action is not None:
             actions.append(action)
     return actions, tuple(files)
+
+
+def _geographies(columns: Sequence[ScanColumn]) -> dict[tuple[str, ...], GeographyType]:
+    return {column.physical: column.type for column in columns if isinstance(column.type, GeographyType)}
 
 
 def _numbers(values: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:

@@ -9,11 +9,13 @@ import orjson
 
 from geolake_nb.core.json_splice import edited, member
 from geolake_nb.errors import JsonError
+from geolake_nb.formats.delta.bounds_tag import BOUNDS_TAG, retagged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from geolake_nb.core.json_splice import JsonPath
+    from geolake_nb.core.types import GeographyType
     from geolake_nb.planning.mending.scan_job import NewStats
 
 __all__ = ["restated"]
@@ -26,11 +28,13 @@ def restated(
     rows: int | None,
     has_vector: bool,
     counted: bool = False,
+    geographies: Mapping[tuple[str, ...], GeographyType] | None = None,
 ) -> str | None:
     """The action that states a file anew, `None` if its statistics say all that already.
 
     `add` is the JSON of the object inside the action, `columns` go by the names in the statistics; `rows` are those
-    of the file, for statistics that do not tell; `counted` says that they do.
+    of the file, for statistics that do not tell; `counted` says that they do. `geographies` are those of the columns
+    whose bounds get a mark that they hold the edges.
 
     >>> from geolake_nb.core.box import Box
     >>> from geolake_nb.planning.mending.scan_job import NewStats
@@ -47,10 +51,24 @@ def restated(
     except JsonError:
         # Statistics that are no JSON object, or name a thing twice, can be read in more ways than one: they go.
         after = edited("{}", _changes("{}", columns, rows, has_vector=has_vector))
-    if after == before:
+    changes: dict[JsonPath, str | None] = {}
+    if after != before:
+        changes["stats",] = json.dumps(after, ensure_ascii=False)
+    stated = {path: type_ for path, type_ in (geographies or {}).items() if path in columns}
+    tag = _tag(add) if stated else None
+    mark = retagged(tag, after, stated)
+    if mark != tag:
+        changes["tags", BOUNDS_TAG] = None if mark is None else json.dumps(mark, ensure_ascii=False)
+    if not changes:
         return None
-    new = edited(add, {("stats",): json.dumps(after, ensure_ascii=False), ("dataChange",): "false"})
-    return f'{{"add":{new}}}'
+    changes["dataChange",] = "false"
+    return f'{{"add":{edited(add, changes)}}}'
+
+
+def _tag(add: str) -> str | None:
+    text = member(add, ("tags", BOUNDS_TAG))
+    held = None if text is None else json.loads(text)
+    return held if isinstance(held, str) else None
 
 
 def _stats(add: str) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import StructType
+from geolake_nb.core.types import GeographyType, StructType
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.formats.parquet.hive_paths import partition_folder
@@ -84,15 +84,24 @@ class DeltaTarget:
 
     def entry(self, file: WrittenFile, partition: Partition) -> str:
         """The `add` action of a file."""
+        from geolake_nb.formats.delta.bounds_tag import BOUNDS_TAG, stats_tag
         from geolake_nb.formats.delta.stats_writing import add_action, stats_text
 
+        stats = stats_text(file, self.schema, self.mapping, self.indexed, deletion_vectors=self.deletion_vectors)
+        geographies = {
+            self.mapping.physical(self.schema, path): one.type
+            for path, one in self.schema.walk_parts()
+            if isinstance(one.type, GeographyType)
+        }
+        mark = stats_tag(stats, geographies) if geographies else None
         names = [self.mapping.physical(self.schema, (name,))[0] for name in self.partition_by]
         return add_action(
             file,
-            stats=stats_text(file, self.schema, self.mapping, self.indexed, deletion_vectors=self.deletion_vectors),
+            stats=stats,
             partition_values=dict(zip(names, partition, strict=True)),
             modification_time=int(time.time() * 1000),
             data_change=self.data_change,
+            tags=None if mark is None else {BOUNDS_TAG: mark},
         )
 
     def to_dict(self) -> dict[str, Any]:
