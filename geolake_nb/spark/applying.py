@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -94,7 +95,8 @@ def apply_change(change: Change, place: Place, *, on_progress: Progress | None =
 
         place = stage_table(change, place)
     if change.job is not None:
-        change = _run(change, place, on_progress)
+        with _named_causes(change.location):
+            change = _run(change, place, on_progress)
         if change.is_empty:  # the data showed that all was right
             return Applied(None)
     return committing.commit_change(change, place)
@@ -102,6 +104,21 @@ def apply_change(change: Change, place: Place, *, on_progress: Progress | None =
 
 def _committing(format_: TableFormat) -> Committing:
     return cast("Committing", importlib.import_module(f"geolake_nb.spark.{format_.value}_commit"))
+
+
+@contextlib.contextmanager
+def _named_causes(where: str) -> Iterator[None]:
+    """What Spark and py4j raise as an error that names the cause; they name the call that met it."""
+    try:
+        yield
+    except GeolakeError:
+        raise
+    except Exception as problem:
+        if not type(problem).__module__.startswith(("py4j.", "pyspark.")):
+            raise
+        from geolake_nb.spark.failures import cause
+
+        raise JobError(f"the job failed: {cause(problem)}", where=where, remedy="the table is as it was") from problem
 
 
 def _run(change: Change, place: Place, on_progress: Progress | None) -> Change:

@@ -14,6 +14,7 @@ from geolake_nb.planning.delta.collate import finish_collations, hints_action, w
 from geolake_nb.planning.delta.collated_adds import StatsEdit, collated_add, lacks
 from geolake_nb.spark.collation_check import check_schema, known_collations, spark_collations
 from geolake_nb.spark.cores import cores
+from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
 
 if TYPE_CHECKING:
@@ -90,9 +91,8 @@ def collated_ranges(context: JobContext, paths: Sequence[str], columns: Sequence
     except GeolakeError:
         raise
     except Exception as problem:  # whatever Spark or py4j raises
-        text = (str(problem).strip().splitlines() or [type(problem).__name__])[0][:300]
         raise JobError(
-            f"the collated statistics could not be computed: {text}",
+            f"the collated statistics could not be computed: {cause(problem)}",
             where=context.storage.location,
             remedy="the table is as it was",
         ) from problem

@@ -11,7 +11,8 @@ from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.parquet.footer_view import FooterReader
 from geolake_nb.formats.parquet.value_scan import scan_groups
 from geolake_nb.planning.parquet.repair import finish_mending
-from geolake_nb.spark.progress import cause, run_with_progress
+from geolake_nb.spark.failures import cause
+from geolake_nb.spark.progress import run_with_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

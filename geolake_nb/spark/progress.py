@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from threading import Event
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -14,11 +13,10 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-__all__ = ["cause", "run_with_progress"]
+__all__ = ["run_with_progress"]
 
 _Result = TypeVar("_Result")
 _POLL_SECONDS = 0.1
-_RAISED = re.compile(r"[\w.]*(Error|Exception|Interrupt)\b: ")
 
 
 def run_with_progress(spark: SparkSession, work: Callable[[], _Result], on_progress: Progress | None = None) -> _Result:
@@ -60,19 +58,6 @@ def run_with_progress(spark: SparkSession, work: Callable[[], _Result], on_progr
         jobs.cancel(done)
         raise failures[0]
     return results[0]
-
-
-def cause(problem: BaseException) -> str:
-    """Why Spark failed in one line: of an error in a Python worker the last line of its traceback.
-
-    >>> cause(ValueError("An exception was thrown from the Python worker:\\nTraceback ...\\nKeyError: 'a'"))
-    "KeyError: 'a'"
-    >>> cause(ValueError())
-    'ValueError'
-    """
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    raised = [line for line in lines if _RAISED.match(line)]
-    return ((raised or lines[:1] or [type(problem).__name__])[-1])[:300]
 
 
 class _Jobs(Protocol):

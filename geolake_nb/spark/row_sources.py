@@ -5,19 +5,14 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from geolake_nb.core.types import GeometryEncoding
-from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.plain_log import plain_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
 from geolake_nb.planning.manifests.sampling import sample_iceberg, size_iceberg
 from geolake_nb.planning.writing.row_sources import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.planning.writing.sampling import partition_codes, sample_delta
+from geolake_nb.spark.delta_source import delta_frame
 from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
 from geolake_nb.spark.iceberg_source import LiveRows, iceberg_stream
-from geolake_nb.spark.log_store import spark_location
 from geolake_nb.spark.parquet_source import parquet_stream, sample_parquet, size_parquet
 from geolake_nb.spark.partition_keys import keyed_frame
 from geolake_nb.spark.row_fitting import BadRows, fitted_frame
@@ -26,7 +21,6 @@ from geolake_nb.spark.row_stream import RowStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.job import GeoInput, WriteJob
     from geolake_nb.planning.writing.row_sources import GivenRows
     from geolake_nb.planning.writing.sampling import Partition, Sample
@@ -79,14 +73,7 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
     partitions, codes = partition_codes(table, snapshot.partition_columns, places)
     bytes_ = np.bincount(codes, weights=table["bytes"].to_numpy()[places], minlength=len(partitions))
     sizes = {partition: int(size) for partition, size in zip(partitions, bytes_, strict=True)}
-    # Below the table, where every executor can read; the name is hidden from all engines and from VACUUM.
-    folder = f"_geolake-{context.transaction}"
-    log = f"{folder}/_delta_log/{0:020}.json"
-    root = spark_location(context.spark, storage.location)
-    base = f"file://{quote(root)}" if storage.is_local else root
-    storage.put_if_absent(log, "\n".join(plain_log(snapshot, _adds(storage, rows), root=base)).encode())
-    try:
-        frame = context.spark.read.format("delta").load(f"{root}/{folder}")
+    with delta_frame(context, rows) as frame:
         yield OpenRows(
             stream=RowStream(frame),
             sample=lambda columns: sample_delta(storage, rows, columns),
@@ -94,10 +81,6 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
             rows=job.expected_rows,
             inputs=job.geo_input,
         )
-    finally:
-        # It is hidden and does no harm: what was written must not be lost for it.
-        with contextlib.suppress(GeolakeError):
-            storage.remove_folder(folder)
 
 
 def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
@@ -143,11 +126,3 @@ def _given(rows: GivenRows, job: WriteJob, context: JobContext) -> Iterator[Open
         inputs=inputs,
     )
     bad.refuse(context.storage.location)
-
-
-def _adds(storage: Storage, rows: DeltaRows) -> Iterator[str]:
-    wanted = rows.paths
-    found = raw_adds(storage, rows.snapshot.details.segment, None if rows.files is None else wanted)
-    for path, add in zip(found["path"].to_pylist(), found["add"].to_pylist(), strict=True):
-        storage.resolve(decoded_path(path))  # a log may name any place: only those below the table are read
-        yield add

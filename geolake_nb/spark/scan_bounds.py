@@ -9,7 +9,8 @@ from geolake_nb.core.statistics import merge
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.planning.delta.repair import finish_repair
 from geolake_nb.spark.cores import cores
-from geolake_nb.spark.progress import cause, run_with_progress
+from geolake_nb.spark.failures import cause
+from geolake_nb.spark.progress import run_with_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from geolake_nb.planning.writing.clustering import keying
 from geolake_nb.planning.writing.placement import place_rows
 from geolake_nb.planning.writing.row_sources import DeltaRows
 from geolake_nb.spark.collated_stats import with_collated_stats
+from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
 from geolake_nb.spark.row_moving import MESSAGES, CutTask
 from geolake_nb.spark.row_sources import open_rows
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["run_write"]
 
-_OURS = re.compile(r"geolake_nb\.errors\.\w+: (.+)")
 _SLACK = 1.5
 """How much larger than planned a file may get before the next one is begun: a sample is no count."""
 
@@ -74,7 +73,7 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
         what = "the job was cancelled"
         raise JobError(what, where=change.location, remedy=_REMEDY, orphans=_orphans(context)) from problem
     except Exception as problem:  # whatever Spark or py4j raises
-        what = f"the job failed: {_reason(problem)}"
+        what = f"the job failed: {cause(problem)}"
         raise JobError(what, where=change.location, remedy=_REMEDY, orphans=_orphans(context)) from problem
     metrics = {
         **change.metrics,
@@ -184,11 +183,3 @@ def _orphans(context: JobContext) -> list[str]:
         return [entry.path for entry in storage.list("", recursive=True) if mark in entry.path.rpartition("/")[2]]
     except GeolakeError:
         return []
-
-
-def _reason(problem: Exception) -> str:
-    text = str(problem)
-    ours = _OURS.findall(text)
-    if ours:
-        return str(ours[-1])[:2000]
-    return (text.strip().splitlines() or [type(problem).__name__])[0][:300]

@@ -1,7 +1,7 @@
-"""A log with some files of a table in which shapes are plain bytes, so that any engine can read their rows.
+"""The actions of a table in which shapes are plain bytes, so that any engine can read the rows of its files.
 
-Spark 4.2 opens tables with two CRSs and one edge algorithm only, and takes shapes apart when it reads them. Through
-such a log it reads the same files with everything else that Delta has: deletion vectors, column mapping, widened types.
+Spark 4.2 opens tables with two CRSs and one edge algorithm only, and takes shapes apart when it reads them. By these
+actions it reads the same files with everything else that Delta has: deletion vectors, column mapping, widened types.
 """
 
 from __future__ import annotations
@@ -17,46 +17,50 @@ from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.deletion_vectors import vector_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["plain_log", "plain_schema"]
+__all__ = ["plain_add", "plain_metadata", "plain_protocol", "plain_schema"]
 
 # What changes how rows are read; nothing else of a table matters here. A feature that is not used does no harm.
 _FEATURES = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening"]
 _PROPERTIES = ("delta.columnMapping.mode", "delta.columnMapping.maxColumnId")
 _FIELD_KEYS = ("delta.columnMapping.", "delta.typeChanges")
+_NULLABLE = ("nullable", "containsNull", "valueContainsNull")
 _GEO = ("geometry", "geography")
 
 
-def plain_log(snapshot: Snapshot, adds: Iterable[str], *, root: str) -> Iterator[str]:
-    """The lines of a log with these files; `adds` are the objects inside their actions, `root` is the table's URL."""
-    details = snapshot.details
-    yield _line(
-        "protocol",
-        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _FEATURES, "writerFeatures": _FEATURES},
+def plain_protocol() -> str:
+    """The object inside the `protocol` action."""
+    return json.dumps(
+        {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": _FEATURES, "writerFeatures": _FEATURES}
     )
-    held: Mapping[str, str] = details.metadata.configuration
-    yield _line(
-        "metaData",
+
+
+def plain_metadata(snapshot: Snapshot) -> str:
+    """The object inside the `metaData` action: the columns, and of the properties those that tell how to read them."""
+    metadata = snapshot.details.metadata
+    held: Mapping[str, str] = metadata.configuration
+    return json.dumps(
         {
             "id": str(uuid.uuid4()),
             "format": {"provider": "parquet", "options": {}},
-            "schemaString": plain_schema(details.metadata.schema_string, where=snapshot.location),
-            "partitionColumns": list(details.metadata.partition_columns),
+            "schemaString": plain_schema(metadata.schema_string, where=snapshot.location),
+            "partitionColumns": list(metadata.partition_columns),
             "configuration": {name: held[name] for name in _PROPERTIES if name in held},
             "createdTime": 0,
         },
+        ensure_ascii=False,
     )
-    for add in adds:
-        yield f'{{"add":{_absolute(add, root.rstrip("/"), snapshot.location)}}}'
 
 
 def plain_schema(text: str, *, where: str | None = None) -> str:
     """The schema with bytes for shapes, and of the fields' metadata only what tells how to read them.
 
-    >>> field = '{"name":"g","type":"geometry(OGC:CRS84)","nullable":true,"metadata":{"comment":"x"}}'
+    Everything may be null: Spark reads a null as 0 where the schema says that there is none.
+
+    >>> field = '{"name":"g","type":"geometry(OGC:CRS84)","nullable":false,"metadata":{"comment":"x"}}'
     >>> plain_schema('{"type":"struct","fields":[' + field + "]}")
     '{"type": "struct", "fields": [{"name": "g", "type": "binary", "nullable": true, "metadata": {}}]}'
     """
@@ -68,7 +72,7 @@ def _plain(node: Any) -> Any:
         return "binary" if node.startswith(_GEO) else node
     if not isinstance(node, dict):
         return node
-    plain = dict(node)
+    plain: dict[str, Any] = {key: True if key in _NULLABLE else value for key, value in node.items()}
     for key in ("type", "elementType", "keyType", "valueType"):
         if key in plain:
             plain[key] = _plain(plain[key])
@@ -79,8 +83,9 @@ def _plain(node: Any) -> Any:
     return plain
 
 
-def _absolute(add: str, root: str, where: str) -> str:
-    """The object with paths that hold anywhere, and without statistics."""
+def plain_add(add: str, *, root: str, where: str) -> str:
+    """The object inside an `add` with paths that hold anywhere, and without statistics; `root` is the table's URL."""
+    root = root.rstrip("/")
     path = json.loads(member(add, ("path",)) or '""')
     changes: dict[tuple[str, ...], str | None] = {
         ("path",): json.dumps(path if _is_absolute(path) else f"{root}/{path}", ensure_ascii=False),
@@ -101,7 +106,3 @@ def _absolute(add: str, root: str, where: str) -> str:
 
 def _is_absolute(path: str) -> bool:
     return path.startswith("/") or ":" in path.split("/", 1)[0]
-
-
-def _line(kind: str, value: Mapping[str, Any]) -> str:
-    return json.dumps({kind: value}, ensure_ascii=False, separators=(",", ":"))
