@@ -10,12 +10,15 @@ from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from geolake_nb.formats.delta.details import DeltaMetadata
     from geolake_nb.formats.snapshot import Protocol
 
-__all__ = ["Doing", "require_writable"]
+__all__ = ["CHAR_VARCHAR", "VARCHAR", "Doing", "constraints", "require_writable"]
+
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""In the metadata of a top-level field: its type as Spark declared it, nested ones included."""
 
 
 class Doing(enum.Enum):
@@ -54,6 +57,8 @@ _USED_IN_FIELD = {
     "invariants": "delta.invariants",
 }
 _CONSTRAINT = "delta.constraints."
+VARCHAR = re.compile(r"varchar\((\d+)\)", re.IGNORECASE)
+"""How the declared type of a text of limited length is written."""
 
 
 def require_writable(
@@ -95,13 +100,39 @@ def require_writable(
         _refuse("variantType", doing, _OTHER_ENGINE, where)
     if doing is not Doing.APPEND:
         return
-    if any(key.startswith(_CONSTRAINT) for key in metadata.configuration):
+    if constraints(metadata.configuration):
         _refuse("checkConstraints", doing, _OTHER_ENGINE, where)
     for name, mark in _USED_IN_FIELD.items():
         for field in fields:
             held = field.get("metadata")
             if isinstance(held, dict) and mark in held:
                 _refuse(name, doing, _OTHER_ENGINE, where, column=str(field.get("name")))
+    for field in fields:
+        held = field.get("metadata")
+        declared = str(held.get(CHAR_VARCHAR, "")) if isinstance(held, dict) else ""
+        # The length of a VARCHAR is checked when the rows are written; a CHAR is padded, which is not done here.
+        if declared and not VARCHAR.fullmatch(declared):
+            raise RefusedError(
+                f"the column {str(field.get('name'))[:60]!r} is of type {declared[:80]}, whose lengths are not enforced"
+                " here",
+                where=where,
+                remedy=_OTHER_ENGINE,
+            )
+
+
+def constraints(configuration: Mapping[str, str]) -> dict[str, str]:
+    """The CHECK constraints in the properties of a table: the SQL of each by its name.
+
+    Spark takes the prefix in any case.
+
+    >>> constraints({"DELTA.CONSTRAINTS.pos": "id > 0", "delta.appendOnly": "true"})
+    {'pos': 'id > 0'}
+    """
+    return {
+        key[len(_CONSTRAINT) :].lower(): sql
+        for key, sql in configuration.items()
+        if key.lower().startswith(_CONSTRAINT)
+    }
 
 
 def _refuse(

@@ -17,6 +17,7 @@ from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError, Sc
 from geolake_nb.formats.delta.conflicts import Touched, conflict
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.deletion_vectors import vector_file
+from geolake_nb.formats.delta.features import read_protocol
 from geolake_nb.formats.delta.history import read_commit_info
 from geolake_nb.formats.delta.log_replay import SmallActions, small_actions
 from geolake_nb.formats.delta.log_segment import list_log
@@ -25,6 +26,7 @@ from geolake_nb.formats.delta.remove_action import remove_action
 from geolake_nb.formats.delta.writability import Doing, require_writable
 from geolake_nb.planning.change import Change, Verb
 from geolake_nb.planning.delta.pre_images import plain, pre_images, same_file, same_key, vector_of
+from geolake_nb.planning.delta.table_rules import stricter_rule, with_marks_of, without_marks
 from geolake_nb.planning.engines import engine_facts
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _KNOWN = frozenset({"add", "cdc", "commitInfo", "domainMetadata", "metaData", "p
 
 # Delta, Row tracking: row ids are drawn once; taking the mark back would draw them again.
 _NEVER_RESTORED = frozenset({"delta.rowTracking"})
+_BASE_ROW_ID = "baseRowId"
 
 
 def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
@@ -123,7 +126,10 @@ class _Undo:
         metadata, restored = self._metadata()
         domains = self._domains()
         actions = [*metadata, *domains, *self._file_actions(files)]
-        self._require_unchanged(files, actions)
+        self._require_unchanged(files, actions, restored=restored)
+        self._require_features(files, restored=restored or bool(domains))
+        self._require_rules(files, restored=restored)
+        self._require_row_ids(files)
         removes = [file for file in files if file.after is not None and not same_key(file.before, file.after)]
         self._require_permission(schema=restored, removes_rows=any(file.changes_data for file in removes))
         self._require_files(files)
@@ -144,7 +150,7 @@ class _Undo:
             engines=engine_facts(self._snapshot),
             parameters={"version": str(self._version), "operation": json.dumps(operation)},
             metrics=metrics,
-            tolerates_appends=not (restored and self._changes_types()),
+            tolerates_appends=not (restored and self._binds_rows() is not None),
         )
 
     def _read_commit(self) -> None:
@@ -228,7 +234,11 @@ class _Undo:
         written = [one["metaData"] for one in self._small if isinstance(one.get("metaData"), dict)]
         if not written or plain(written[-1]) == plain(self._was.metadata):
             return [], False
-        return [f'{{"metaData":{self._raw.metadata}}}'], True
+        old, now = self._was.metadata or {}, self._now.metadata or {}
+        text = with_marks_of(self._raw.metadata or "{}", old, now, where=self._snapshot.location)
+        if plain(orjson.loads(text)) == plain(now):
+            return [], False
+        return [f'{{"metaData":{text}}}'], True
 
     def _domains(self) -> list[str]:
         actions: list[str] = []
@@ -252,7 +262,7 @@ class _Undo:
             if isinstance(domain, str) and domain not in _NEVER_RESTORED
         }
 
-    def _require_unchanged(self, files: list[_FileChange], actions: list[str]) -> None:
+    def _require_unchanged(self, files: list[_FileChange], actions: list[str], *, restored: bool) -> None:
         """Refuse where the table is not as the version left it, in all that would be restored."""
         if self._snapshot.version == self._version:
             return
@@ -263,15 +273,16 @@ class _Undo:
         if changed:
             more = f" and {len(changed) - 1:,} more" if len(changed) > 1 else ""
             problem = f"the file {changed[0]!r}{more} was changed since then"
-        elif left.metadata is not None and plain(left.metadata) != plain(self._now.metadata):
+        elif restored and left.metadata is not None and not self._is_now(left.metadata):
             problem = "the schema or the properties were changed since then"
         else:
             for domain in self._written_domains():
                 if left.domains.get(domain) != self._now.domains.get(domain):
                     problem = f"the metadata domain {domain!r} was changed since then"
-        later = self._later(actions, types=left.metadata is not None and self._changes_types())
+        bound = self._binds_rows() if restored else None
+        later = self._later(actions, adds=bound is not None)
         if problem is None and later is not None and later[2]:
-            problem = "files were added since then, with the types that would be taken back"
+            problem = f"files were added since then, {bound}"
         if problem is not None:
             raise ConflictError(
                 f"version {self._version} cannot be taken back: {problem}",
@@ -279,23 +290,77 @@ class _Undo:
                 remedy=None if later is None else f"undo version {later[0]} ({later[1]}) first",
             )
 
-    def _later(self, actions: list[str], *, types: bool) -> tuple[int, str, bool] | None:
+    def _is_now(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether the table has that metadata still; rows that were added may have moved the marks in it."""
+        where, now = self._snapshot.location, self._now.metadata or {}
+        return bool(plain(without_marks(metadata, where=where)) == plain(without_marks(now, where=where)))
+
+    def _later(self, actions: list[str], *, adds: bool) -> tuple[int, str, bool] | None:
         """The newest later version that stands in the way, who made it, and whether that is by files that it added."""
         data = "\n".join(actions).encode()
         ours = Touched.by(self._storage, "the undo", data)
         for version in range(self._snapshot.version or 0, self._version, -1):
             if version not in self._listing.commits:
+                if adds:
+                    return version, "cleaned up, so that nothing tells what it added", True
                 continue
             path = self._listing.commits[version].path
             theirs = Touched.by(self._storage, path, self._storage.read(path))
-            adds = types and theirs.adds
-            if adds or conflict(ours, theirs, tolerates_appends=True) is not None:
-                return version, str(theirs.info.get("operation") or "a commit")[:60], adds
+            added = adds and theirs.adds
+            if added or conflict(ours, theirs, tolerates_appends=True) is not None:
+                return version, str(theirs.info.get("operation") or "a commit")[:60], added
         return None
 
-    def _changes_types(self) -> bool:
-        old, new = (_shape((one.metadata or {}).get("schemaString")) for one in (self._was, self._now))
-        return bool(old != new)
+    def _binds_rows(self) -> str | None:
+        """What the metadata from before would do to rows that came since then; `None` where all of them fit it."""
+        old, now = self._was.metadata or {}, self._now.metadata or {}
+        if _shape(old.get("schemaString")) != _shape(now.get("schemaString")):
+            return "with the types that would be taken back"
+        rule = stricter_rule(now, old, where=self._snapshot.location)
+        return None if rule is None else f"and nobody tested them by the rule that would come back: {rule}"
+
+    def _require_features(self, files: list[_FileChange], *, restored: bool) -> None:
+        """Refuse to put back what may need a feature that the table had then and has no more."""
+        if not restored and not _rows_back(files):
+            return
+        where = self._snapshot.location
+        then = read_protocol(self._was.protocol or {}, where=where)
+        lost = sorted({one.name for one in then.features} - {one.name for one in self._snapshot.protocol.features})
+        if lost:
+            raise RefusedError(
+                f"version {self._version} cannot be taken back: the table had the feature {lost[0]!r} then, which was"
+                " dropped since, and what would come back may need it",
+                where=where,
+                remedy=f"set the property delta.feature.{lost[0]} to supported first",
+            )
+
+    def _require_rules(self, files: list[_FileChange], *, restored: bool) -> None:
+        """Refuse to put rows back that nobody tested by the rules of today; rules that come back are theirs."""
+        if restored or not _rows_back(files):
+            return
+        where = self._snapshot.location
+        rule = stricter_rule(self._was.metadata or {}, self._now.metadata or {}, where=where)
+        if rule is not None:
+            raise RefusedError(
+                f"version {self._version} cannot be taken back: rows would come back that were written before the table"
+                f" got the rule: {rule}",
+                where=where,
+                remedy="drop that rule first, or add the rows that are meant with Spark",
+            )
+
+    def _require_row_ids(self, files: list[_FileChange]) -> None:
+        """Refuse to state files without row ids in a table that tracks rows."""
+        if all(one.name != "rowTracking" for one in self._snapshot.protocol.features):
+            return
+        for file in files:
+            # Delta, Row tracking: with the feature, every add has a baseRowId and a defaultRowCommitVersion.
+            if file.before is not None and _BASE_ROW_ID not in orjson.loads(file.before):
+                raise RefusedError(
+                    f"version {self._version} cannot be taken back: the table tracks rows, and the file"
+                    f" {file.path[:200]!r} had no row ids before",
+                    where=self._snapshot.location,
+                    remedy="leave the ids as they are, or drop the feature rowTracking with Spark",
+                )
 
     def _require_permission(self, *, schema: bool, removes_rows: bool) -> None:
         for doing in (Doing.RESTATE, *([Doing.SCHEMA] if schema else [])):
@@ -345,6 +410,11 @@ class _Undo:
         if any("txn" in one for one in self._small):
             says.append("The marks of streaming applications stay as they are.")
         return says
+
+
+def _rows_back(files: list[_FileChange]) -> bool:
+    """Whether rows come back, and not just other statistics of files that are there."""
+    return any(file.before is not None and not same_key(file.before, file.after) for file in files)
 
 
 def _infos(storage: Storage, listing: LogListing, newest: int) -> dict[int, Mapping[str, Any]]:

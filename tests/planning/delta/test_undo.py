@@ -193,13 +193,16 @@ def test_metadata_and_domains_are_restored_and_the_protocol_stays(table):
     text = table.open().details.metadata.raw | {"configuration": {"a": "b"}, "name": "new"}
     domain = {"domainMetadata": {"domain": "d", "configuration": "{}", "removed": False}}
     upgraded = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}
-    upgraded["protocol"] |= {"readerFeatures": ["geospatial"], "writerFeatures": ["geospatial", "domainMetadata"]}
+    upgraded["protocol"] |= {
+        "readerFeatures": ["deletionVectors", "geospatial"],
+        "writerFeatures": ["deletionVectors", "domainMetadata", "geospatial"],
+    }
     table.commit(version, {"commitInfo": {}}, upgraded, {"metaData": text}, domain)
     assert state(table) != before
     change = undo(table, version)
     assert state(table) == before
     assert any("protocol stays" in sentence for sentence in change.says)
-    assert table.open().details.protocol["writerFeatures"] == ["geospatial", "domainMetadata"]
+    assert table.open().details.protocol["writerFeatures"] == ["deletionVectors", "domainMetadata", "geospatial"]
     # And forward again.
     undo(table, version + 1)
     assert state(table).domains == {"d": "{}"}
