@@ -111,6 +111,8 @@ class DeltaDetails:
     """The descriptors, null for a file without one."""
     indexed: frozenset[tuple[str, ...]]
     """The columns of which statistics are kept, by logical path; others lack them on purpose."""
+    unreconciled: tuple[str, ...] = ()
+    """Compacted logs that state a file more than once; their commits were read instead."""
 
 
 def _text(value: Any) -> str | None:

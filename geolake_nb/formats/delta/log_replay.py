@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.core.message_text import printable
 from geolake_nb.errors import CorruptTableError, MissingFileError
 from geolake_nb.formats.delta.checkpoint_reading import CheckpointFiles, open_checkpoint, read_checkpoint_files
-from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, scan_commit
+from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, file_lines, scan_commit
 from geolake_nb.formats.delta.file_actions import empty_files, file_keys, keep_rows
 from geolake_nb.formats.delta.log_segment import LOG
 
@@ -71,6 +72,8 @@ class LogState:
     """Live files: the columns of `file_schema`, and `stats_parsed` where a checkpoint has nothing else."""
     commit_info: Mapping[str, Any] | None
     """The `commitInfo` of the version's own commit."""
+    unreconciled: tuple[str, ...] = ()
+    """Compacted logs that state a file more than once, in whose place the commits were read."""
 
 
 def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallActions], Sequence[str]]) -> LogState:
@@ -85,9 +88,14 @@ def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallAct
         )
     names = partitions(small)
     old = empty_files(names) if base is None else read_checkpoint_files(storage, base, names)
-    files = live_files(old, file_actions(deltas, names))
+    actions = file_actions(deltas, names)
+    _refuse_contradictions(actions, deltas)
+    files = live_files(old, actions)
+    _refuse_twice(files, f"{storage.location}/{LOG}", segment.version)
     own = deltas[-1] if segment.commit in segment.deltas[-1:] else covered()
-    return LogState(small, files, _commit_info(own))
+    read = {delta.path for delta in deltas}
+    unread = tuple(path for path in segment.deltas if f"{storage.location}/{path}" not in read)
+    return LogState(small, files, _commit_info(own), unread)
 
 
 def small_actions(storage: Storage, segment: LogSegment) -> SmallActions:
@@ -138,16 +146,101 @@ def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
 
 
 def read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
-    """The commits and compacted logs after the checkpoint, scanned and in order."""
+    """The commits and compacted logs after the checkpoint, scanned and in order.
+
+    A compacted log that is not reconciled gives way to the commits that it stands for.
+    """
+    deltas: list[CommitFile] = []
+    for path, delta in zip(segment.deltas, _scanned(storage, segment.deltas), strict=True):
+        if path not in segment.covered or _is_reconciled(delta):
+            deltas.append(delta)
+            continue
+        commits = segment.covered[path]
+        if not commits:
+            raise CorruptTableError(
+                "the compacted log states a file, a protocol, a schema, a transaction or a domain more than once, and"
+                " some of its commits are gone",
+                where=delta.path,
+                remedy="restore the commits, or open a version before it",
+            )
+        deltas += _scanned(storage, commits)
+    return deltas
+
+
+def _scanned(storage: Storage, paths: Sequence[str]) -> list[CommitFile]:
     try:
-        blobs = list(storage.read_many(segment.deltas))
+        blobs = list(storage.read_many(paths))
     except MissingFileError as problem:
         raise CorruptTableError(
             "a commit vanished while the log was read", where=problem.where, remedy="open it again"
         ) from None
-    return [
-        scan_commit(f"{storage.location}/{path}", blob or b"") for path, blob in zip(segment.deltas, blobs, strict=True)
-    ]
+    return [scan_commit(f"{storage.location}/{path}", blob or b"") for path, blob in zip(paths, blobs, strict=True)]
+
+
+def _is_reconciled(compacted: CommitFile) -> bool:
+    """Whether no two actions of a compacted log are about the same thing, so that their order does not matter."""
+    # Delta, Log compaction files: the actions of the commits after reconciliation.
+    seen: set[tuple[str, Any]] = set()
+    for action in compacted.actions:
+        for name, key in (("protocol", None), ("metaData", None), ("txn", "appId"), ("domainMetadata", "domain")):
+            held = action.get(name)
+            if isinstance(held, dict):
+                thing = name, None if key is None else str(held.get(key))
+                if thing in seen:
+                    return False
+                seen.add(thing)
+    actions = file_actions([compacted], [])
+    added = actions.filter(actions["added"])
+    return _are_distinct(file_keys(actions)) and _are_distinct(added["path"])
+
+
+def _are_distinct(values: pa.ChunkedArray) -> bool:
+    return len(pc.unique(values)) == len(values)
+
+
+def _refuse_twice(files: pa.Table, where: str, version: int) -> None:
+    """Raise where a data file is live twice: its rows would count twice, or deleted ones come back."""
+    paths = files["path"]
+    if _are_distinct(paths):
+        return
+    counted = pc.value_counts(paths)
+    twice = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
+    more = f" and {len(twice) - 1:,} more" if len(twice) > 1 else ""
+    # Delta, Add file: no two of them in a version have one path, whatever their deletion vectors.
+    raise CorruptTableError(
+        f"the data file {printable(twice[0].as_py(), 200)!r}{more} is live twice in version {version}",
+        where=where,
+        remedy="open an older version, or delete the newest checkpoint if all commits are there",
+    )
+
+
+def _refuse_contradictions(actions: pa.Table, commits: Sequence[CommitFile]) -> None:
+    """Raise where one commit both adds and removes a file: its actions have no order."""
+    added = actions["added"].to_numpy() if actions.num_rows else np.zeros(0, np.bool_)
+    if added.all() or not added.any():
+        return
+    counts = [len(file_lines(commit)[0]) for commit in commits]
+    if sum(counts) != len(added):
+        # A line holds more or less than one action.
+        counts = [file_actions([commit], []).num_rows for commit in commits]
+    commit = np.repeat(np.arange(len(counts)), counts)
+    adds, removes = (np.bincount(commit[rows], minlength=len(counts)) for rows in (added, ~added))
+    # Most commits only add: the files of those are not looked at.
+    rows = np.flatnonzero(((adds > 0) & (removes > 0))[commit])
+    if not len(rows):
+        return
+    keys = file_keys(actions.select(["path", "deletionVector"]).take(pa.array(rows))).combine_chunks()
+    codes = (keys.chunk(0) if isinstance(keys, pa.ChunkedArray) else keys).dictionary_encode().indices.to_numpy()
+    pairs = codes.astype(np.int64) * len(counts) + commit[rows]
+    both = np.intersect1d(pairs[added[rows]], pairs[~added[rows]])
+    if len(both):
+        row = int(rows[np.flatnonzero(pairs == both[0])[0]])
+        # Delta, Actions: it is not valid for a version to have several operations on one logical file.
+        raise CorruptTableError(
+            f"the data file {printable(actions['path'][row].as_py(), 200)!r} is both added and removed",
+            where=commits[int(commit[row])].path,
+            remedy="open the version before it, or restore the commit from a backup",
+        )
 
 
 def _covered_commit(storage: Storage, segment: LogSegment) -> CommitFile | None:

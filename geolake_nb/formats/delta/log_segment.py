@@ -88,6 +88,8 @@ class LogSegment:
     """Commits and compacted logs after the checkpoint, in order."""
     commit: str | None
     """The commit of the version itself, for who made it and when; it may have been cleaned up."""
+    covered: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    """For each compacted log among the deltas the commits that it stands for, none where some are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,18 @@ class LogListing:
         start = 0 if checkpoint is None else checkpoint.version + 1
         deltas = self._deltas(start, wanted)
         commit = self.commits.get(wanted)
-        return LogSegment(wanted, checkpoint, tuple(deltas), None if commit is None else commit.path)
+        return LogSegment(
+            wanted, checkpoint, tuple(deltas), None if commit is None else commit.path, self._covered(deltas)
+        )
+
+    def _covered(self, deltas: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        covered: dict[str, tuple[str, ...]] = {}
+        for one in self.compacted:
+            if one.path in deltas:
+                commits = [self.commits.get(version) for version in range(one.first, one.last + 1)]
+                there = [commit.path for commit in commits if commit is not None]
+                covered[one.path] = tuple(there) if len(there) == len(commits) else ()
+        return covered
 
     def _deltas(self, start: int, end: int) -> list[str]:
         longest: dict[int, CompactedLog] = {}

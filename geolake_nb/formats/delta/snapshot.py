@@ -105,6 +105,7 @@ def open_delta(
         checkpoint_hint=listing.hint,
         stats=stats,
         deletion_vectors=state.files["deletionVector"],
+        unreconciled=state.unreconciled,
         indexed=indexed_columns(schema, metadata.configuration, metadata.partition_columns),
     )
     return Snapshot(

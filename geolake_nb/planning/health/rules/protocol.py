@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StringType
+from geolake_nb.formats.delta.details import DeltaDetails
 from geolake_nb.formats.snapshot import TableFormat
 from geolake_nb.planning.format_facts import data_file_formats, havasu_version, parquet_problems, quoted_type_columns
 from geolake_nb.planning.health.evidence import flags
-from geolake_nb.planning.health.finding import Place, Severity, printable
+from geolake_nb.planning.health.finding import Place, Severity, SpecReference, printable
 from geolake_nb.planning.health.rule import Fault, Rule
 from geolake_nb.planning.health.rules.sources import (
     COLLATION_FEATURE,
@@ -36,6 +37,15 @@ _COLLATIONS = "collations"
 _COLLATIONS_PREVIEWS = ("collations-preview",)
 _DOMAIN_METADATA = "domainMetadata"
 _SHOWN = 20
+_COMPACTION = SpecReference("Delta protocol", "Log Compaction Files")
+
+
+def _unreconciled(evidence: Evidence) -> Iterator[Fault]:
+    details = evidence.snapshot.details
+    logs = details.unreconciled if isinstance(details, DeltaDetails) else ()
+    for path in logs:
+        what = "the compacted log states a file, a schema or a transaction more than once; the commits are read instead"
+        yield Fault(what, Place(paths=(path,), count=1))
 
 
 def _geo_version(evidence: Evidence) -> Iterator[Fault]:
@@ -233,6 +243,16 @@ PROTOCOL_RULES = (
         _domain_metadata,
         "geolake enable {table} collations",
         _DELTA,
+    ),
+    Rule(
+        "protocol.compacted_log",
+        Severity.ERROR,
+        "a compacted log of a Delta table that is not reconciled: it states a file more than once",
+        "Readers that rely on it may bring back deleted rows or read a file twice. Delete the compacted log: its"
+        " commits say the same, and all of them are there.",
+        _COMPACTION,
+        _unreconciled,
+        formats=_DELTA,
     ),
     Rule(
         "protocol.iceberg_version",
