@@ -65,21 +65,27 @@ def test_the_newest_of_every_small_action_wins(made):
     assert [column.name for column in made.open(version=2).schema.fields] == ["id"]
 
 
+def _vector(offset):
+    return {} if offset is None else {"deletionVector": vector(1, offset=offset)}
+
+
 def test_replay_agrees_with_a_replay_of_one_action_after_the_other(made):
     rng = random.Random(4)
     live: dict[tuple[str, int | None], int] = {}
     for version in range(40):
         actions = list(START) if version == 0 else []
-        for _ in range(rng.randrange(12)):
-            path, dv = f"p{rng.randrange(15)}", rng.choice([None, 1, 2])
-            more = {} if dv is None else {"deletionVector": vector(1, offset=dv)}
-            if rng.random() < 0.6:
-                size = rng.randrange(10**6)
-                live[path, dv] = size
-                actions.append(add(path, size=size, **more))
-            else:
-                live.pop((path, dv), None)
-                actions.append(remove(path, **more))
+        # One commit has at most one action for each file, and a version no path twice, whatever its vectors.
+        for path in rng.sample([f"p{number}" for number in range(15)], rng.randrange(12)):
+            here = next((key for key in live if key[0] == path), None)
+            new = path, rng.choice([None, 1, 2])
+            gone = here is not None and (here != new or rng.random() < 0.5)
+            if gone and here is not None:
+                del live[here]
+                actions.append(remove(path, **_vector(here[1])))
+            if here is None or (rng.random() < 0.6 and (here != new or not gone)):
+                live[new] = rng.randrange(10**6)
+                actions.append(add(path, size=live[new], **_vector(new[1])))
+            rng.shuffle(actions)
         made.commit(version, *actions)
     files = made.open()
     offsets = [None if dv is None else dv["offset"] for dv in files.details.deletion_vectors.to_pylist()]
