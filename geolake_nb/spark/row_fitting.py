@@ -10,6 +10,7 @@ import pyarrow as pa
 from geolake_nb.core.schema_delta import to_delta_schema
 from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import JobError
+from geolake_nb.formats.delta.plain_actions import plain_schema
 from geolake_nb.formats.iceberg.live_rows import carried_schema
 from geolake_nb.formats.parquet.file_columns import FileColumns
 from geolake_nb.spark.geo_input import BadValues, GeoReader, merge_bad
@@ -144,7 +145,7 @@ def fitted_frame(frame: DataFrame, schema: Schema, inputs: Mapping[str, GeoInput
 
 
 def spark_schema(schema: Schema) -> SparkStruct:
-    """The columns as a job passes them on: shapes are bytes or text, and strings have no collation."""
+    """The columns as a job passes them on: shapes are bytes or text, strings have no collation, all may be null."""
     from pyspark.sql.types import StructType as SparkStruct
 
-    return SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
+    return SparkStruct.fromJson(json.loads(plain_schema(to_delta_schema(carried_schema(schema)))))

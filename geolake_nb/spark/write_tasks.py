@@ -12,14 +12,17 @@ import pyarrow as pa
 from geolake_nb.core.schema import split_path
 from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
 from geolake_nb.formats.parquet.job_files import job_file_name
+from geolake_nb.formats.parquet.row_rules import bound_columns, require_rules
+from geolake_nb.planning.delta.target import DeltaTarget
 from geolake_nb.planning.writing.clustering import UNREADABLE
+from geolake_nb.planning.writing.row_sources import GivenRows
 from geolake_nb.spark.row_moving import SortedRows, partitions_of, plain_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Self
 
-    from geolake_nb.core.types import DataType
+    from geolake_nb.core.types import DataType, Field
     from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
     from geolake_nb.formats.storage import Storage
     from geolake_nb.planning.writing.job import GeoInput, Target, WriteJob
@@ -46,6 +49,10 @@ class WriteTask:
     most_rows: int | None
     key: str | None
     inputs: Mapping[str, GeoInput] = field(default_factory=dict)
+    bound: tuple[Field, ...] = ()
+    """The columns of new rows that do not take every value of their type."""
+    null_structs: bool = True
+    """Whether a struct may be null that has fields which may not."""
 
     @classmethod
     def of(
@@ -62,6 +69,9 @@ class WriteTask:
             most_rows=limits[1],
             key=key,
             inputs=rows.inputs,
+            # Rows that are in a table already are written as they are.
+            bound=bound_columns(job.schema) if isinstance(job.rows, GivenRows) else (),
+            null_structs=not isinstance(job.target, DeltaTarget),
         )
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -72,6 +82,8 @@ class WriteTask:
         files = _Files(self)
         try:
             for batch in batches:
+                for column in self.bound:
+                    require_rules(batch.column(column.name), column, null_structs=self.null_structs)
                 for partition, readable, piece in self._runs(batch):
                     plain = self._plain(piece)
                     yield from files.write(partition, readable, plain if reader is None else reader.read(plain))

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 from collections import Counter
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.errors import JobError
+from geolake_nb.core.schema import Schema
+from geolake_nb.core.types import Field, ListType, PrimitiveType, StringType, StructType
+from geolake_nb.errors import JobError, SchemaError
+from geolake_nb.formats.parquet.file_columns import FileColumns
 from geolake_nb.spark.failures import cause
 
 pytestmark = pytest.mark.spark
 
 COLUMNS = (
-    "id INT NOT NULL, s STRUCT<a: INT NOT NULL, b: STRING> NOT NULL, tags ARRAY<STRING>, tn TIMESTAMP_NTZ NOT NULL,"
+    "id INT NOT NULL, s STRUCT<a: INT NOT NULL, b: STRING>, tags ARRAY<STRING>, tn TIMESTAMP_NTZ NOT NULL,"
     " p STRING NOT NULL, w BINARY NOT NULL"
 )
 PROPERTIES = {
@@ -108,6 +113,24 @@ def test_nulls_in_a_column_that_says_it_has_none_are_not_turned_into_zeros(spark
         (row["id"], row["n"]) for name in live for row in pq.read_table(path / name, partitioning=None).to_pylist()
     }
     assert values == {(1, None), (2, 7)}
+
+
+def test_a_null_struct_with_a_required_field_is_written_as_it_is():
+    """Spark refuses such rows in Delta tables, other writers and Iceberg do not."""
+    number, text = PrimitiveType("int32"), StringType()
+    inner = StructType(
+        (Field("a", number, nullable=False), Field("t", ListType(Field("element", text)), nullable=False))
+    )
+    outer = StructType((Field("n", inner, nullable=False), Field("z", text, nullable=False)))
+    columns = FileColumns.of(Schema(StructType((Field("s", outer),))))
+    rows = [{"s": {"n": {"a": 1, "t": ["x", None]}, "z": "q"}}, {"s": None}, {"s": {"n": {"a": 3, "t": []}, "z": "w"}}]
+    batch = pa.RecordBatch.from_pylist(rows)
+    for given in (batch, batch.slice(1)):
+        held = io.BytesIO()
+        pq.write_table(pa.Table.from_batches([columns.fit(given)]), held)
+        assert pq.read_table(held).to_pylist() == given.to_pylist()
+    with pytest.raises(SchemaError, match=r"s\.z: the column may not be null and 1 values are"):
+        columns.fit(pa.RecordBatch.from_pylist([*rows, {"s": {"n": {"a": 1, "t": []}, "z": None}}]))
 
 
 def test_a_failed_job_names_its_cause(spark, tmp_path):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.core.schema import Schema
 
-__all__ = ["FileColumns", "FileLeaf", "leaf_values"]
+__all__ = ["FileColumns", "FileLeaf", "descend", "leaf_values"]
 
 _Path = tuple[str, ...]
 _FIXED = re.compile(r"fixed\(([0-9]+)\)")
@@ -135,11 +135,12 @@ def leaf_values(column: pa.Array | pa.ChunkedArray, schema: Schema, parts: _Path
     if len(parts) == 1:
         return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     top = next(one for one in schema.fields if one.name == parts[0])
-    found = [_descend(chunk, top.type, parts[1:]) for chunk in chunks]
+    found = [descend(chunk, top.type, parts[1:]) for chunk in chunks]
     return pa.chunked_array(found) if found else pa.chunked_array([], pa.null())
 
 
-def _descend(array: pa.Array, type_: DataType, parts: _Path) -> pa.Array:
+def descend(array: pa.Array, type_: DataType, parts: _Path) -> pa.Array:
+    """The values at a path inside values of a type: null where a parent is, none for an empty or null list."""
     for part in parts:
         if isinstance(type_, StructType):
             index = next(index for index, one in enumerate(type_.fields) if one.name == part)
@@ -157,7 +158,7 @@ def _descend(array: pa.Array, type_: DataType, parts: _Path) -> pa.Array:
 def _arrow_field(
     field: Field, parts: _Path, physical: bool, *, name: str | None = None, held: bool = False
 ) -> pa.Field:
-    """The field of a file; what is in a list or a map may be null whatever the schema says, since no writer checks."""
+    """The field of a file; what is in a list or a map may be null whatever the schema says: others do not check it."""
     metadata = _id_metadata(field.id)
     shown = name or ((field.physical_name or field.name) if physical else field.name)
     nullable = field.nullable or held
@@ -261,7 +262,30 @@ def _fit(array: pa.Array, column: Field, field: pa.Field, parts: _Path, mask: pa
         count = pc.sum(missing).as_py()
         if count:
             raise SchemaError(f"the column may not be null and {count} values are", where=join_path(parts))
+        return _without_nulls(fitted)
     return fitted
+
+
+def _without_nulls(array: pa.Array) -> pa.Array:
+    """The values with any in the place of nulls: nobody reads them below a null parent, and pyarrow wants none there.
+
+    >>> _without_nulls(pa.array([1, None])).null_count
+    0
+    """
+    if isinstance(array.type, pa.BaseExtensionType):
+        return array.type.wrap_array(_without_nulls(array.storage))
+    if array.offset:
+        array = array.take(pa.array(range(len(array))))
+    children = []
+    if pa.types.is_struct(array.type):
+        children = [array.field(index) for index in range(array.type.num_fields)]
+    elif pa.types.is_map(array.type):
+        fields = [array.type.key_field, array.type.item_field]
+        children = [pa.StructArray.from_arrays([array.keys, array.items], fields=fields)]
+    elif pa.types.is_list(array.type):
+        children = [array.values]
+    own = array.buffers()[1 : 1 if pa.types.is_struct(array.type) else 2 if children else None]
+    return pa.Array.from_buffers(array.type, len(array), [None, *own], null_count=0, children=children)
 
 
 def _fit_values(array: pa.Array, column: Field, kind: pa.DataType, parts: _Path) -> pa.Array:

@@ -25,6 +25,7 @@ from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
 from geolake_nb.planning.delta.collated_adds import StatsEdit, collated_add
 from geolake_nb.planning.delta.collated_strings import collations_of, measured_strings
 from geolake_nb.planning.delta.creating import metadata_text, protocol_text, upgraded_protocol
+from geolake_nb.planning.delta.sql_names import require_unused
 from geolake_nb.planning.delta.table_collations import table_collations, without_values
 from geolake_nb.planning.engines import Answer, TableKind, engine_facts
 from geolake_nb.planning.format_facts import collation_hints
@@ -101,6 +102,10 @@ def plan_collations(
     """
     plan = _Plan(snapshot, _wanted(snapshot, changes))
     where = snapshot.location
+    for path in sorted(plan.changed):
+        # What was computed or tested by the old comparison may not hold by the new one.
+        for part in path:
+            require_unused(snapshot, part, where=f"{where}, column {join_path(path)}")
     if plan.schema_text != plan.details.metadata.schema_string:
         require_writable(snapshot.protocol, plan.details.metadata, doing=Doing.SCHEMA, where=where)
     require_writable(snapshot.protocol, plan.details.metadata, doing=Doing.RESTATE, where=where)

@@ -64,15 +64,16 @@ _FEATURE_OF = {
     "delta.enableInCommitTimestamps": "inCommitTimestamp",
     "delta.enableTypeWidening": "typeWidening",
 }
+# In lower case: Spark takes the names of constraints in any.
 _REFUSED_PROPERTIES = (
-    "delta.columnMapping.",
+    "delta.columnmapping.",
     "delta.constraints.",
-    "delta.enableIceberg",
-    "delta.enableRowTracking",
+    "delta.enableiceberg",
+    "delta.enablerowtracking",
     "delta.feature.",
-    "delta.minReaderVersion",
-    "delta.minWriterVersion",
-    "delta.universalFormat.",
+    "delta.minreaderversion",
+    "delta.minwriterversion",
+    "delta.universalformat.",
 )
 
 
@@ -186,7 +187,7 @@ class NewTable:
             raise SchemaError("a table needs a column, and there is none", where=self.location)
         _check_partitions(self.schema, self.partition_by, self.location)
         for name in sorted(self.properties):
-            if name.startswith(_REFUSED_PROPERTIES):
+            if name.lower().startswith(_REFUSED_PROPERTIES):
                 raise RefusedError(
                     f"the property {name!r} asks for more than is done here at the creation of a table",
                     where=self.location,

@@ -27,7 +27,7 @@ from geolake_nb.planning.delta.creating import (
     with_indexed_geo,
 )
 from geolake_nb.planning.delta.rewrite import remove_actions
-from geolake_nb.planning.delta.sql_names import names_in
+from geolake_nb.planning.delta.sql_names import require_unused
 from geolake_nb.planning.delta.target import DeltaTarget
 from geolake_nb.planning.engines import engine_facts
 from geolake_nb.planning.writing.column_types import known_geo_type
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["plan_enable"]
 
-_CONSTRAINT = "delta.constraints."
 _CLUSTERING = "delta.clustering"
 _GENERATION = "delta.generationExpression"
 _OF_TEXT = ("__CHAR_VARCHAR_TYPE_STRING",)
@@ -170,24 +169,12 @@ class _Enable:
             raise RefusedError(
                 "it has a collation, which only a string can have", where=where, remedy="drop that first"
             )
-        for what, sql in self._expressions():
-            named = names_in(sql)
-            if named is None or path[-1].casefold() in named:
-                raise RefusedError(f"{what} uses it: {sql[:80]}", where=where, remedy="drop that first")
+        require_unused(self._snapshot, path[-1], where=where)
         if self._physical(path) in self._clustered():
             raise RefusedError(
                 "the table is clustered by it, and no engine clusters by a geo column", where=where,
                 remedy="run ALTER TABLE ... CLUSTER BY NONE first",
             )  # fmt: skip
-
-    def _expressions(self) -> Iterator[tuple[str, str]]:
-        for key, sql in sorted(self._details.metadata.configuration.items()):
-            if key.startswith(_CONSTRAINT):
-                yield f"the constraint {key.removeprefix(_CONSTRAINT)!r}", sql
-        for name, field in self._snapshot.schema.walk():
-            for key, what in ((_GENERATION, "generated column"), ("delta.invariants", "invariant of the column")):
-                if key in field.metadata:
-                    yield f"the {what} {name!r}", str(field.metadata[key])
 
     def _clustered(self) -> list[tuple[str, ...]]:
         text = self._details.domains.get(_CLUSTERING)
