@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from geolake_nb.core.schema import join_path
 from geolake_nb.errors import ConflictError, RefusedError, VersionError
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
 from geolake_nb.planning.change import Change, Verb
@@ -13,11 +14,12 @@ from geolake_nb.planning.engines import engine_facts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.details import IcebergDetails
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot
     from geolake_nb.formats.snapshot import Snapshot
 
-__all__ = ["plan_rollback"]
+__all__ = ["newly_required", "plan_rollback"]
 
 
 def plan_rollback(snapshot: Snapshot, version: int | None = None, *, first: Sequence[str] = ()) -> Change:
@@ -100,4 +102,39 @@ def _parent(snapshot: Snapshot, undone: StoredSnapshot) -> StoredSnapshot:
             where=snapshot.location,
         )
     parent: StoredSnapshot = known[undone.parent_id]
+    metadata = snapshot.details.metadata
+    if parent.schema_id is not None and parent.schema_id in metadata.schemas:
+        column = newly_required(metadata.schema(parent.schema_id), metadata.schema())
+        if column is not None:
+            raise RefusedError(
+                f"the column {column!r} was made required after the snapshot {parent.snapshot_id}, and its rows may"
+                " lack it",
+                where=snapshot.location,
+                remedy="make the column optional first",
+            )
     return parent
+
+
+def newly_required(old: Schema, new: Schema) -> str | None:
+    """The first column of the new schema that must have a value, and may be null or missing under the old one.
+
+    >>> from geolake_nb.core.schema import Schema
+    >>> from geolake_nb.core.types import Field, PrimitiveType, StructType
+    >>> free, bound = (
+    ...     Schema(StructType((Field("a", PrimitiveType("int64"), nullable=nullable, id=1),)))
+    ...     for nullable in (True, False)
+    ... )
+    >>> newly_required(free, bound), newly_required(bound, free), newly_required(bound, bound)
+    ('a', None, None)
+    """
+    held = {field.id: field for _, field in old.walk_parts()}
+    for path, field in new.walk_parts():
+        # Iceberg, Default values: rows from before a column was added have its initial default.
+        if field.nullable or field.metadata.get("initial-default") is not None:
+            continue
+        before = held.get(field.id)
+        parents = [new.find(join_path(path[:depth])) for depth in range(1, len(path))]
+        inside_new = any(one.id not in held for one in parents)
+        if not inside_new and (before is None or before.nullable):
+            return join_path(path)
+    return None
