@@ -43,7 +43,6 @@ _KNOWN = frozenset({"add", "cdc", "commitInfo", "domainMetadata", "metaData", "p
 
 # Delta, Row tracking: row ids are drawn once; taking the mark back would draw them again.
 _NEVER_RESTORED = frozenset({"delta.rowTracking"})
-_BASE_ROW_ID = "baseRowId"
 
 
 def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
@@ -354,7 +353,10 @@ class _Undo:
             return
         for file in files:
             # Delta, Row tracking: with the feature, every add has a baseRowId and a defaultRowCommitVersion.
-            if file.before is not None and _BASE_ROW_ID not in orjson.loads(file.before):
+            if file.before is None or _has_row_ids(file.before):
+                continue
+            # One that lacks them now as well is stated as it was.
+            if file.after is None or _has_row_ids(file.after):
                 raise RefusedError(
                     f"version {self._version} cannot be taken back: the table tracks rows, and the file"
                     f" {file.path[:200]!r} had no row ids before",
@@ -415,6 +417,10 @@ class _Undo:
 def _rows_back(files: list[_FileChange]) -> bool:
     """Whether rows come back, and not just other statistics of files that are there."""
     return any(file.before is not None and not same_key(file.before, file.after) for file in files)
+
+
+def _has_row_ids(add: str) -> bool:
+    return orjson.loads(add).get("baseRowId") is not None
 
 
 def _infos(storage: Storage, listing: LogListing, newest: int) -> dict[int, Mapping[str, Any]]:
