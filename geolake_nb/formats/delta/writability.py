@@ -57,6 +57,7 @@ _USED_IN_FIELD = {
     "invariants": "delta.invariants",
 }
 _CONSTRAINT = "delta.constraints."
+_MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 VARCHAR = re.compile(r"varchar\((\d+)\)", re.IGNORECASE)
 """How the declared type of a text of limited length is written."""
 
@@ -92,6 +93,13 @@ def require_writable(
             "the property delta.appendOnly lets nobody take rows away",
             where=where,
             remedy="set it to false first if that is meant",
+        )
+    if (removes_rows or doing in _IN_FILES) and metadata.configuration.get(_MANIFESTS, "").lower() == "true":
+        # Whoever commits writes the list of files too that Presto and Athena read; a list of old files hides rows.
+        raise RefusedError(
+            f"the property {_MANIFESTS} asks for a new symlink manifest, which is not written here",
+            where=where,
+            remedy="let Spark do it, or set the property to false first",
         )
     if doing not in _IN_FILES:
         return
