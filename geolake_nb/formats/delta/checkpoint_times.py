@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.formats.parquet.legacy_calendar import FIRST_GREGORIAN_DAY, LegacyCalendar, first_same_time
+
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 __all__ = ["CheckpointTimes"]
 
-# Spark, RebaseDateTime: from here on the old calendar and the old zones give the same dates and instants as today's.
-_FIRST_DATE = pa.scalar(-141_427, pa.int32())  # 1582-10-15
-_FIRST_INSTANT = pa.scalar(-2_208_988_800_000_000, pa.int64())  # 1900-01-01T00:00:00Z, in microseconds
-_VERSION = b"org.apache.spark.version"
-_OLD_DATES, _OLD_INT96 = b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"
+_FIRST_DATE = pa.scalar(FIRST_GREGORIAN_DAY, pa.int32())
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +35,8 @@ class CheckpointTimes:
         schema = file.schema
         leaves = zip(_leaves(file.schema_arrow), range(len(schema)), strict=True)
         int96 = frozenset(path for path, place in leaves if schema.column(place).physical_type == "INT96")
-        properties = file.metadata.metadata or {}
-        old_dates, old_int96 = (
-            _is_old(file.metadata.created_by, properties, since=since, key=key)
-            for since, key in (((3, 0), _OLD_DATES), ((3, 1), _OLD_INT96))
-        )
-        return cls(int96, old_dates, old_int96)
+        calendar = LegacyCalendar.of(file.metadata)
+        return cls(int96, calendar is not None and calendar.dates, calendar is not None and calendar.int96)
 
     def read(self, column: pa.ChunkedArray, *path: str) -> pa.ChunkedArray:
         """The column at that path with INT96 as instants, and null where a value may be of the old calendar.
@@ -71,21 +65,8 @@ class CheckpointTimes:
             return array
         int96 = path in self.int96
         if self.old_int96 if int96 else self.old_dates:
-            ticks = {"s": 10**6, "ms": 10**3, "us": 1}.get(kind.unit)
-            first = 1000 * _FIRST_INSTANT.as_py() if ticks is None else _FIRST_INSTANT.as_py() // ticks
-            array = _from(pa.scalar(first), array, pa.int64())
+            array = _from(pa.scalar(first_same_time(kind.unit)), array, pa.int64())
         return array.cast(pa.timestamp(kind.unit, "UTC")) if int96 else array
-
-
-def _is_old(created_by: str | None, properties: dict[bytes, bytes], *, since: tuple[int, int], key: bytes) -> bool:
-    # Spark, DataSourceUtils.getRebaseSpec: by its version, or by a mark where it was told to write as before.
-    version = properties.get(_VERSION)
-    if version is None:
-        # Nothing says who wrote it; Spark 2 did so with parquet-mr.
-        return (created_by or "").startswith("parquet-mr")
-    numbers = version.split(b".")[:2]
-    known = len(numbers) == 2 and all(number.isdigit() for number in numbers)
-    return key in properties or not known or (int(numbers[0]), int(numbers[1])) < since
 
 
 def _from(first: pa.Scalar, array: pa.Array, numbers: pa.DataType) -> pa.Array:

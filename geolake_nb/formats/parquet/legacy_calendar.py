@@ -21,14 +21,21 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-__all__ = ["LegacyCalendar"]
+__all__ = ["FIRST_GREGORIAN_DAY", "LegacyCalendar", "first_same_time"]
 
-_VERSION = b"org.apache.spark.version"
-_FIRST_GREGORIAN_DAY = -141_427
+FIRST_GREGORIAN_DAY = -141_427
 """15 October 1582: from here on a day has the same date in both calendars."""
-_FIRST_SAME_SECOND = -2_208_988_800
-"""1 January 1900: from here on a time is the same in both calendars, in every time zone."""
+_VERSION = b"org.apache.spark.version"
 _UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def first_same_time(unit: str) -> int:
+    """1 January 1900 in a unit of Arrow: from there on a time is the same in both calendars, in every time zone.
+
+    >>> first_same_time("s")
+    -2208988800
+    """
+    return -2_208_988_800 * _UNITS[unit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +45,8 @@ class LegacyCalendar:
     dates: bool
     """Dates, and times that are not INT96."""
     int96: bool
+    sure: bool = True
+    """Whether the file says so. Else nothing says who wrote it, which may have been Spark 2."""
 
     @classmethod
     def of(cls, metadata: pq.FileMetaData) -> LegacyCalendar | None:
@@ -45,10 +54,10 @@ class LegacyCalendar:
         properties = metadata.metadata or {}
         version = properties.get(_VERSION)
         if version is None:
-            return None
-        # Spark compares its versions as text, too (DataSourceUtils).
-        dates = version < b"3.0.0" or b"org.apache.spark.legacyDateTime" in properties
-        int96 = version < b"3.1.0" or b"org.apache.spark.legacyINT96" in properties
+            return cls(True, True, sure=False) if (metadata.created_by or "").startswith("parquet-mr") else None
+        # Spark, DataSourceUtils: by its version, or by a mark where it was told to write as before.
+        dates = _is_before(version, (3, 0)) or b"org.apache.spark.legacyDateTime" in properties
+        int96 = _is_before(version, (3, 1)) or b"org.apache.spark.legacyINT96" in properties
         return cls(dates, int96) if dates or int96 else None
 
     def bounds_hold(self, low: int, kind: pa.DataType) -> bool:
@@ -60,14 +69,17 @@ class LegacyCalendar:
         if not self.dates:
             return True
         if pa.types.is_date(kind):
-            return low >= _FIRST_GREGORIAN_DAY
-        return not pa.types.is_timestamp(kind) or low >= _FIRST_SAME_SECOND * _UNITS[kind.unit]
+            return low >= FIRST_GREGORIAN_DAY
+        return not pa.types.is_timestamp(kind) or low >= first_same_time(kind.unit)
 
     def rebased(self, batch: pa.RecordBatch, schema: pq.ParquetSchema) -> pa.RecordBatch:
         """The batch in today's calendar; times and nested dates that differ are refused by name.
 
-        What a time becomes depends on the time zone of its writer and on the history of that zone.
+        What a time becomes depends on the time zone of its writer and on the history of that zone. A file of which
+        nothing says who wrote it is read as it is, as Spark 4 does.
         """
+        if not self.sure:
+            return batch
         arrays = [
             self._column(array, name, is_int96=_has_int96(schema, name))
             for name, array in zip(batch.schema.names, batch.columns, strict=True)
@@ -85,7 +97,7 @@ class LegacyCalendar:
             ):
                 continue
             first = pc.min(leaf.cast(pa.int64() if is_time else pa.int32())).as_py()
-            cut = _FIRST_SAME_SECOND * _UNITS[leaf.type.unit] if is_time else _FIRST_GREGORIAN_DAY
+            cut = first_same_time(leaf.type.unit) if is_time else FIRST_GREGORIAN_DAY
             if first is not None and first < cut:
                 values = "times before 1900" if is_time else "dates before 15 October 1582"
                 raise UnsupportedTableError(
@@ -104,7 +116,7 @@ def gregorian_days(days: NDArray[np.int32]) -> NDArray[np.int32]:
     >>> gregorian_days(np.array([-171_650, 0])).tolist()  # 1500-01-01
     [-171659, 0]
     """
-    ancient = np.flatnonzero(days < _FIRST_GREGORIAN_DAY)
+    ancient = np.flatnonzero(days < FIRST_GREGORIAN_DAY)
     if not len(ancient):
         return days
     # The Julian date of a Julian day number, in years that begin in March.
@@ -119,6 +131,12 @@ def gregorian_days(days: NDArray[np.int32]) -> NDArray[np.int32]:
     first_of_month = 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 - 719_468
     rebased[ancient] = (first_of_month + day).astype(np.int32)
     return rebased
+
+
+def _is_before(version: bytes, since: tuple[int, int]) -> bool:
+    numbers = version.split(b".")[:2]
+    known = len(numbers) == 2 and all(number.isdigit() for number in numbers)
+    return not known or (int(numbers[0]), int(numbers[1])) < since
 
 
 def _has_int96(schema: pq.ParquetSchema, name: str) -> bool:
