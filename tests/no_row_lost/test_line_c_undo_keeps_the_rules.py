@@ -84,6 +84,14 @@ def test_files_with_deletion_vectors_do_not_come_back_without_the_feature(spark,
     assert table.rows() == [(0,), (1,), (2,), (4,)]
 
 
+def test_an_undo_does_not_leave_an_old_symlink_manifest(spark, tmp_path):
+    table = Table(spark, tmp_path / "t", "id INT", **{"compatibility.symlinkFormatManifest.enabled": "true"})
+    table.sql("INSERT INTO {} VALUES (1)")
+    table.refuses(table.version, "symlink manifest")
+    table.sql("DELETE FROM {}")
+    table.refuses(table.version, "symlink manifest")
+
+
 def test_rows_do_not_come_back_that_a_later_constraint_forbids(spark, tmp_path):
     table = Table(spark, tmp_path / "t", "id INT")
     table.sql("INSERT INTO {} VALUES (-1), (5)")

@@ -63,11 +63,18 @@ VARCHAR = re.compile(r"varchar\((\d+)\)", re.IGNORECASE)
 
 
 def require_writable(
-    protocol: Protocol, metadata: DeltaMetadata, *, doing: Doing, removes_rows: bool = False, where: str | None = None
+    protocol: Protocol,
+    metadata: DeltaMetadata,
+    *,
+    doing: Doing,
+    removes_rows: bool = False,
+    moves_files: bool = False,
+    where: str | None = None,
 ) -> None:
     """Raise RefusedError, which names the feature, for a change that must not be made here.
 
-    `removes_rows` is for a commit that takes rows away, such as undoing an append.
+    `removes_rows` is for a commit that takes rows away, such as undoing an append, `moves_files` for one that adds or
+    removes data files without writing any, such as undoing a delete.
 
     >>> from geolake_nb.formats.delta.details import DeltaMetadata
     >>> from geolake_nb.formats.delta.features import read_protocol
@@ -94,7 +101,7 @@ def require_writable(
             where=where,
             remedy="set it to false first if that is meant",
         )
-    if (removes_rows or doing in _IN_FILES) and metadata.configuration.get(_MANIFESTS, "").lower() == "true":
+    if (moves_files or doing in _IN_FILES) and metadata.configuration.get(_MANIFESTS, "").lower() == "true":
         # Whoever commits writes the list of files too that Presto and Athena read; a list of old files hides rows.
         raise RefusedError(
             f"the property {_MANIFESTS} asks for a new symlink manifest, which is not written here",

@@ -130,7 +130,11 @@ class _Undo:
         self._require_rules(files, restored=restored)
         self._require_row_ids(files)
         removes = [file for file in files if file.after is not None and not same_key(file.before, file.after)]
-        self._require_permission(schema=restored, removes_rows=any(file.changes_data for file in removes))
+        self._require_permission(
+            schema=restored,
+            removes_rows=any(file.changes_data for file in removes),
+            moves_files=bool(removes) or _rows_back(files),
+        )
         self._require_files(files)
         operation = str(self._infos.get(self._version, {}).get("operation") or "a commit")
         metrics = {
@@ -364,13 +368,14 @@ class _Undo:
                     remedy="leave the ids as they are, or drop the feature rowTracking with Spark",
                 )
 
-    def _require_permission(self, *, schema: bool, removes_rows: bool) -> None:
+    def _require_permission(self, *, schema: bool, removes_rows: bool, moves_files: bool) -> None:
         for doing in (Doing.RESTATE, *([Doing.SCHEMA] if schema else [])):
             require_writable(
                 self._snapshot.protocol,
                 self._snapshot.details.metadata,
                 doing=doing,
                 removes_rows=removes_rows,
+                moves_files=moves_files,
                 where=self._snapshot.location,
             )
 
