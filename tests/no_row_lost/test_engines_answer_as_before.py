@@ -11,7 +11,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.mark.parametrize(
     ("kind", "change"),
-    [("delta", "rewrite"), ("delta", "convert"), ("iceberg", "append"), ("havasu", "rewrite"), ("parquet", "rewrite")],
+    [("delta", "rewrite"), ("iceberg", "append"), ("parquet", "rewrite")],
 )
 def test_random_tables_answer_as_before(spark, tmp_path, kind, change):
     answers = Answers()

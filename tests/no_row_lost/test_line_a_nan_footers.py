@@ -133,7 +133,7 @@ def test_rows_with_nan_are_found_after_enable(spark, tmp_path):
     spark.createDataFrame(ROWS.to_pylist(), "id long, d double, s struct<f: float>, geom binary").coalesce(
         1
     ).write.format("delta").save(path)
-    gl.open(path).plan_enable({"geom": gl.geometry()}).apply(spark=spark)
+    gl.open(path).plan_enable({"geom": gl.geometry()}).apply(spark=spark, consent="geospatial")
     frame = spark.read.format("delta").load(path)
     found = {where: sorted(row.id for row in frame.where(where).select("id").collect()) for where in FILTERS}
     assert found == FILTERS
