@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     GeoType = GeometryType | GeographyType
     Progress = Callable[[int, int], None]
 
-_LAST_STRAIGHT = 7
-"""The ISO code of the last type without arcs; those after it are in no open reader of Parquet's geo types."""
-
 __all__ = ["FooterScanJob", "finish_mending", "plan_repair"]
 
 
@@ -160,10 +157,8 @@ def _columns_left_plain(job: FooterScanJob, found: Mapping[int, list[list[GroupS
         scanned = [one for one in file.columns if one.scan]
         for column, groups in zip(scanned, found[place], strict=True):
             bad = sum(group.stats.bad for group in groups)
-            curves = any(code % 1000 > _LAST_STRAIGHT for group in groups for code in group.stats.types or ())
-            if column.type_wrong and (bad or curves):
-                what = f"{plural(bad, 'value')} that cannot be read" if bad else "curves"
-                plain.setdefault(column.path, f"{file.state.path} has {what}")
+            if column.type_wrong and bad:
+                plain.setdefault(column.path, f"{file.state.path} has {plural(bad, 'value')} that cannot be read")
     return plain
 
 
