@@ -352,7 +352,7 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str, where: str
 
 
 def _tags(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Of all tags the one that is read; what is no map has none."""
+    """The one tag that is read; null where the tags are not a map."""
     if not pa.types.is_map(column.type) or column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), TAGS)])
     found = pc.map_lookup(column, pa.scalar(BOUNDS_TAG, column.type.key_type), "first").cast(pa.string())

@@ -100,7 +100,7 @@ def from_struct(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _whole_micros(values: pa.Array) -> pa.Array:
-    """Nanoseconds without what is below a microsecond: a cast cuts towards 1970, which is no bound before it."""
+    """Nanoseconds rounded down to microseconds: a cast truncates towards 1970, which raises a minimum before it."""
     return pc.floor_temporal(values, unit="microsecond") if values.type.unit == "ns" else values
 
 
