@@ -23,7 +23,8 @@ __all__ = [
 ]
 
 SECRET_NAME = re.compile(
-    r"key|secret|token|password|passwd|passphrase|pwd|\bsig\b|\bsas\b|sas_|signature|credential|\bauth\b|authorization",
+    r"key(?!error\b)|secret|token|password|passwd|passphrase|pwd"
+    r"|\bsig\b|\bsas\b|sas_|signature|credential|\bauth\b|authorization",
     re.IGNORECASE,
 )
 """Where it is in the name of an option, a parameter or a header, the value is a secret."""
