@@ -49,7 +49,7 @@ _GEOMETRY, _GEOGRAPHY = 17, 18
 _CRS, _ALGORITHM = 1, 2
 _COLUMNS = 1
 _CHUNK_META, _COLUMN_INDEX_OFFSET, _COLUMN_INDEX_LENGTH = 3, 6, 7
-_PATH, _VALUES, _STATISTICS, _GEO_STATISTICS = 3, 5, 12, 17
+_PATH, _VALUES, _STATISTICS, _ENCODING_STATS, _GEO_STATISTICS = 3, 5, 12, 13, 17
 _MAX, _MIN, _NULL_COUNT, _MAX_VALUE, _MIN_VALUE, _MAX_EXACT, _MIN_EXACT = 1, 2, 3, 5, 6, 7, 8
 _BOX, _GEO_TYPES = 1, 2
 _SIDES = {
@@ -73,6 +73,7 @@ def edit_footer(
     leaves: Mapping[tuple[str, ...], LeafEdit],
     *,
     unordered: Mapping[tuple[str, ...], Collection[int]] | None = None,
+    without_encoding_stats: Collection[tuple[str, ...]] = (),
     properties: Mapping[str, str | None] | None = None,
     created_by: str | None = None,
     where: str | None = None,
@@ -81,8 +82,9 @@ def edit_footer(
 
     Binary minima and maxima of the leaves go away, from the footer and, by its place in the file, the page index:
     the bytes of a geometry have no order. So do the minima and maxima of the leaves in `unordered`, in the row groups
-    with these indexes. `properties` are set, or go away where they are `None`; others stay. `created_by` replaces the
-    name of the writer.
+    with these indexes. The leaves in `without_encoding_stats` lose the counts of pages by encoding, without which a
+    reader cannot take the dictionary of a column chunk for all of its values. `properties` are set, or go away where
+    they are `None`; others stay. `created_by` replaces the name of the writer.
 
     >>> edit_footer(b"", {})
     Traceback (most recent call last):
@@ -100,7 +102,12 @@ def edit_footer(
                 f"{len(edit.groups)} row groups are told of {join_path(path)}, the file has {len(groups)}", where=where
             )
     dropped = unordered or {}
-    edited = tuple([_edit_group(group, index, leaves, dropped, where) for index, group in enumerate(groups)])
+    edited = tuple(
+        [
+            _edit_group(group, index, leaves, dropped, where, without_encoding_stats=without_encoding_stats)
+            for index, group in enumerate(groups)
+        ]
+    )
     tree = tree.with_field(_ROW_GROUPS, Wire.LIST, ListValue(Wire.STRUCT, edited))
     if properties:
         tree = _with_properties(tree, properties, where)
@@ -197,6 +204,8 @@ def _edit_group(
     leaves: Mapping[_Leaf, LeafEdit],
     unordered: Mapping[_Leaf, Collection[int]],
     where: str | None,
+    *,
+    without_encoding_stats: Collection[_Leaf],
 ) -> Struct:
     chunks = list(_structs(group, _COLUMNS, where))
     for place, chunk in enumerate(chunks):
@@ -208,12 +217,15 @@ def _edit_group(
             raise CorruptTableError("a column chunk has no path", where=where)
         path = tuple([_text(name, where) for name in names.items])
         edit = leaves.get(path)
+        if path in without_encoding_stats:
+            meta = meta.without(_ENCODING_STATS)
+            chunks[place] = chunk.with_field(_CHUNK_META, Wire.STRUCT, meta)
         if edit is None and index not in unordered.get(path, ()):
             continue
         meta = _without_min_max(meta)
         if edit is not None:
             meta = _edit_chunk(meta, None if edit.groups is None else edit.groups[index], edit.type)
-        plain = chunk.without(_COLUMN_INDEX_OFFSET, _COLUMN_INDEX_LENGTH)
+        plain = chunks[place].without(_COLUMN_INDEX_OFFSET, _COLUMN_INDEX_LENGTH)
         chunks[place] = plain.with_field(_CHUNK_META, Wire.STRUCT, meta)
     return group.with_field(_COLUMNS, Wire.LIST, ListValue(Wire.STRUCT, tuple(chunks)))
 

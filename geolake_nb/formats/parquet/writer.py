@@ -290,7 +290,14 @@ class ParquetWriter:
             length = int.from_bytes(file.read(4), "little")
             start = file.seek(end - length)
             footer = edit_footer(
-                file.read(length), edits, unordered=self._groups_with_nan, created_by=CREATED_BY, where=self._key
+                file.read(length),
+                edits,
+                unordered=self._groups_with_nan,
+                # Spark looks a value up in the dictionary by its bits, where 0.0 and -0.0 differ, and skips the row
+                # group; it does so only where these counts say that every page uses the dictionary.
+                without_encoding_stats={leaf.path for leaf in self._floats},
+                created_by=CREATED_BY,
+                where=self._key,
             )
             file.seek(start)
             file.truncate()
