@@ -325,11 +325,13 @@ FEATURES: tuple[FeatureTable, ...] = (
         {"delta.enableTypeWidening": "true"},
         columns={"w": "SMALLINT"},
         given={"w": "CAST(n AS SMALLINT)"},
+        given_later={"n": "CAST(n AS BIGINT)", "w": "CAST(n AS BIGINT)"},
         between=["ALTER TABLE {t} ALTER COLUMN w TYPE BIGINT", "ALTER TABLE {t} ALTER COLUMN n TYPE BIGINT"],
     ),
     FeatureTable(
         "typeWidening-preview",
         {"delta.enableTypeWidening": "true", "delta.feature.typeWidening-preview": "supported"},
+        given_later={"n": "CAST(n AS BIGINT)"},
         between=["ALTER TABLE {t} ALTER COLUMN n TYPE BIGINT"],
     ),
     FeatureTable("v2Checkpoint", {"delta.checkpointPolicy": "v2"}, made=_checkpoint, is_asked_more=True),
