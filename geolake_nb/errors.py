@@ -20,6 +20,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingFileError",
     "NoAnswerError",
+    "NoGeoColumnError",
     "NotATableError",
     "OpenError",
     "OutcomeUnknownError",
@@ -34,7 +35,7 @@ __all__ = [
 
 
 class GeolakeError(Exception):
-    """The root of every error that this package raises on purpose.
+    """The base class of every error that this package raises on purpose.
 
     >>> print(GeolakeError("no column 'gem'", where="roads", remedy="use one of: geom, name"))
     roads: no column 'gem'; use one of: geom, name
@@ -54,7 +55,7 @@ class GeolakeError(Exception):
 
 
 class SchemaError(GeolakeError, ValueError):
-    """A type string or a schema that cannot be read, or cannot be written in the format asked for."""
+    """A type string or a schema that cannot be read, or that the format cannot store."""
 
     advice: ClassVar[str] = (
         "Compare the name or the type in the message with `geolake schema TABLE`, and write it as the message shows."
@@ -70,15 +71,15 @@ class CrsError(GeolakeError, ValueError):
 
 
 class BoundError(GeolakeError, ValueError):
-    """A stored bound that cannot be read, or a box that the format cannot hold."""
+    """A stored bound that cannot be read, or a box that the format cannot store."""
 
     advice: ClassVar[str] = (
-        "Run `geolake check TABLE`: it names the files with such bounds, and the command that mends them."
+        "Run `geolake check TABLE`: it names the files with such bounds, and the command that fixes them."
     )
 
 
 class CollationError(GeolakeError, ValueError):
-    """A collation identifier, or its place in a schema or in statistics, that breaks the rules."""
+    """A collation identifier, or its use in a schema or in statistics, that is invalid."""
 
     advice: ClassVar[str] = (
         "Write a collation as Spark names it, such as icu.de_CI; `geolake collations TABLE` lists those in use."
@@ -89,12 +90,20 @@ class PredicateError(GeolakeError, ValueError):
     """A filter that cannot be read, or cannot be bound to the table's columns."""
 
     advice: ClassVar[str] = (
-        "Compare the columns of the filter with `geolake schema TABLE`, and put texts of shapes in single quotes."
+        "Compare the columns of the filter with `geolake schema TABLE`, and put WKT in single quotes."
+    )
+
+
+class NoGeoColumnError(PredicateError):
+    """A query or a map of a column that is not a geometry, a geography or a raster."""
+
+    advice: ClassVar[str] = (
+        "Name a geo column of `geolake schema TABLE`; `geolake check TABLE` finds binary columns that hold WKB."
     )
 
 
 class RasterError(GeolakeError, ValueError):
-    """A raster value that breaks the rules of its encoding."""
+    """A raster value that violates its encoding."""
 
     advice: ClassVar[str] = (
         "Run `geolake check TABLE --deep` for rasters in a table; for a file, see whether GDAL or rasterio opens it."
@@ -122,29 +131,29 @@ class StorageError(OpenError, OSError):
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """A file that should be there and is not."""
+    """A file that should exist and does not."""
 
     advice: ClassVar[str] = (
-        "Check the spelling of the path; where a file of a table is gone, open an earlier version or restore the file."
+        "Check the spelling of the path; if a file of a table is missing, open an earlier version or restore the file."
     )
 
 
 class NoAnswerError(StorageError):
-    """A store that does not answer, or fails at what it was asked: it may have done it or not."""
+    """A store that does not answer, or fails during a request: the request may have succeeded or not."""
 
     advice: ClassVar[str] = (
-        "Try again when the store answers; where a table was being changed, look at `geolake history TABLE` first."
+        "Try again when the store answers; if a table was being changed, look at `geolake history TABLE` first."
     )
 
 
 class AlreadyThereError(StorageError, FileExistsError):
-    """A file that should have been new and is there already."""
+    """A file that should be new and already exists."""
 
-    advice: ClassVar[str] = "Choose a place where nothing is yet: nothing was overwritten."
+    advice: ClassVar[str] = "Choose a new location: nothing was overwritten."
 
 
 class NotATableError(OpenError, ValueError):
-    """A place that can be read and holds no table of a format that this package knows."""
+    """A readable location without a table of a supported format."""
 
     advice: ClassVar[str] = (
         "Give the root folder of a table: the one with `_delta_log`, with `metadata`, or with Parquet files."
@@ -160,10 +169,10 @@ class CorruptTableError(OpenError, ValueError):
 
 
 class UnsupportedTableError(OpenError):
-    """A table that needs something to be read that this package does not know, such as a reader feature."""
+    """A table that requires something unknown to this package, such as a reader feature."""
 
     advice: ClassVar[str] = (
-        "Open the table with the engine that wrote it; `--allow-unknown-features` opens a Delta table to look at it."
+        "Open the table with the engine that wrote it; `--allow-unknown-features` opens a Delta table for inspection."
     )
 
 
@@ -174,43 +183,40 @@ class VersionError(OpenError, LookupError):
 
 
 class JsonError(GeolakeError, ValueError):
-    """A JSON text that cannot be edited: broken, nested too deeply, or with one key twice."""
+    """A JSON text that cannot be edited: invalid, nested too deeply, or with a duplicate key."""
 
     advice: ClassVar[str] = "Look at the entry of the log that the message names: no part of it was changed."
 
 
 class RefusedError(GeolakeError):
-    """A change that must not be made here: a table feature, the store, or a consent that is missing forbids it."""
+    """A change that is refused because of a table feature, the store, or a missing consent."""
 
     advice: ClassVar[str] = (
-        "Read which rule forbids the change; a step that cannot be taken back needs `--consent` with the name in "
-        "the plan."
+        "Read which rule forbids the change; a step that cannot be undone needs `--consent` with its name in the plan."
     )
 
 
 class ConflictError(GeolakeError):
-    """A commit that lost a race to one that it cannot stand on; nothing of it is in the table."""
+    """A commit that conflicts with a concurrent one; nothing of it is in the table."""
 
-    advice: ClassVar[str] = "Make the plan again and apply it: the new one stands on the table as it is now."
+    advice: ClassVar[str] = "Make a new plan from the current version and apply it."
 
 
 class OutcomeUnknownError(GeolakeError):
-    """A commit that may have landed or not: nothing is cleaned up and nothing tried again before a look tells."""
+    """A commit whose outcome is unknown: nothing is cleaned up or retried until the table is checked."""
 
-    advice: ClassVar[str] = (
-        "Look at `geolake history TABLE` first; apply the plan again only where the change is not there."
-    )
+    advice: ClassVar[str] = "Look at `geolake history TABLE` first; apply the plan again only if the change is missing."
 
 
 class JobError(GeolakeError):
-    """A Spark job that failed or was cancelled: the table is as before, `orphans` are the files that are left over.
+    """A Spark job that failed or was cancelled: no changes were made, `orphans` are the leftover files.
 
     >>> JobError("the job was cancelled", orphans=["a.parquet"]).orphans
     ('a.parquet',)
     """
 
     advice: ClassVar[str] = (
-        "Read the reason in the message and run the command again; the files that are left over belong to no version."
+        "Read the reason in the message and run the command again; leftover files belong to no version."
     )
 
     def __init__(

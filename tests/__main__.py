@@ -2,7 +2,8 @@
 
 Needs Python 3.11 or later, Java 17 for the tests with Spark, and Node 20 for the front end: makes `.venv`, installs
 the locked packages and, where it may, Chromium, then runs every check.
-Words after the command go to pytest instead of the default selection.
+Words after the command go to pytest instead of the default selection. `--quick` runs what needs no Spark, no browser
+and no front end.
 """
 
 from __future__ import annotations
@@ -58,9 +59,24 @@ def install_front_end() -> None:
         stamp.touch()
     if shutil.which("chromium") is None and shutil.which("apt-get") is not None and os.geteuid() == 0:
         print("installing Chromium ...", flush=True)
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update", "-qq"], ["install", "-qq", "-y", "chromium"]):
-            subprocess.run(["apt-get", *words], env=quiet, stdout=subprocess.DEVNULL, check=True)
+        apt_get("update", "-qq")
+        apt_get("install", "-qq", "-y", "chromium")
+
+
+def apt_get(*words: str, patience: float = 900) -> None:
+    """Run apt-get, and wait while another one holds a lock: its own timeout does not cover the lists of packages."""
+    command = ["apt-get", *words, "-o", f"DPkg::Lock::Timeout={patience:.0f}"]
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+    end = time.monotonic() + patience
+    while True:
+        run = subprocess.run(
+            command, env=quiet, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+        )
+        if run.returncode == 0:
+            return
+        if "Could not get lock" not in run.stderr or time.monotonic() > end:
+            raise SystemExit(f"{' '.join(command)} failed:\n{run.stderr}")
+        time.sleep(2)
 
 
 def checks() -> dict[str, list[str]]:
@@ -85,22 +101,28 @@ def is_good(name: str, command: list[str], *, held_back: bool = False) -> bool:
     into = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if held_back else {}
     run = subprocess.run(command, cwd=ROOT, check=False, text=True, **into)
     good = run.returncode == 0
-    told = f"--- {name}: {'good' if good else 'failed'} in {time.monotonic() - start:.0f} s"
-    print(f"{run.stdout or ''}{told}", flush=True)
+    line = f"--- {name}: {'good' if good else 'failed'} in {time.monotonic() - start:.0f} s"
+    print(f"{run.stdout or ''}{line}", flush=True)
     return good
 
 
 def main() -> int:
-    """Run all steps, even after one has failed, and say which ones did."""
+    """Run all steps, even after one has failed, and report which ones failed."""
+    words = sys.argv[1:]
+    quick = "--quick" in words
+    if quick:
+        words.remove("--quick")
+        words = ["-m", "not spark and not browser and not slow", *words]
     with ThreadPoolExecutor(2) as pool:  # what these wait for is not the same
-        for done in [pool.submit(install), pool.submit(install_front_end)]:
+        for done in [pool.submit(install), *([] if quick else [pool.submit(install_front_end)])]:
             done.result()
     os.environ.setdefault("GEOLAKE_ARTEFACTS", str(ROOT / "artifacts"))  # pictures of what a browser showed
     with ThreadPoolExecutor(2) as pool:
-        started = {name: pool.submit(is_good, name, command, held_back=True) for name, command in checks().items()}
+        chosen = {name: command for name, command in checks().items() if not (quick and name.startswith("front end"))}
+        started = {name: pool.submit(is_good, name, command, held_back=True) for name, command in chosen.items()}
         failed = [name for name, done in started.items() if not done.result()]
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]
-    if not is_good("tests", [*pytest, *sys.argv[1:]]):
+    if not is_good("tests", [*pytest, *words]):
         failed.append("tests")
     print(f"failed: {', '.join(failed)}" if failed else "all good")
     return 1 if failed else 0

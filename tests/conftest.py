@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-from tests.formats.s3_endpoint import serve_s3
 from tests.iceberg_rest import rest_server
 from tests.iceberg_spark import iceberg_spark
 from tests.spark_session import spark
+from tests.storage.s3_endpoint import serve_s3
 
 __all__ = ["corpus", "iceberg_spark", "rest_server", "s3", "spark"]
 
@@ -19,6 +20,13 @@ __all__ = ["corpus", "iceberg_spark", "rest_server", "s3", "spark"]
 settings.register_profile("suite", derandomize=True, deadline=None)
 settings.load_profile("suite")
 
+
+# A shell that starts the tests in the background has them ignore SIGINT, and `nohup` has them ignore SIGHUP. Whatever
+# they start would ignore these too, so that they are handled instead; a hangup still does nothing to the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 _COSTLY = (
     "tests/demo/",
@@ -30,6 +38,11 @@ _COSTLY = (
 )
 
 
+_SPARK_FIXTURES = {"iceberg_spark", "rest_server", "spark"}
+# What `python3 -m tests --quick` leaves to the whole suite, beside Spark and browsers.
+_SLOW = ("tests/demo/", "tests/heavy/", "tests/promises/", "tests/test_binder.py", "tests/test_packaging.py")
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what shares a costly thing, so that two workers do not make it twice.
@@ -37,9 +50,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     That is the other Spark for all that ask it, else the tables and servers of a module.
     """
     for item in items:
-        if "iceberg_spark" in getattr(item, "fixturenames", ()):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if fixtures & _SPARK_FIXTURES:
+            item.add_marker(pytest.mark.spark)
+        if "browser" in fixtures or item.nodeid.startswith(("tests/jupyter/lab/", "tests/notebooks/")):
+            item.add_marker(pytest.mark.browser)
+        if item.nodeid.startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
+        if "iceberg_spark" in fixtures:
             item.add_marker(pytest.mark.xdist_group("iceberg_spark"))
-        elif item.nodeid.startswith(_COSTLY) or "spark" in getattr(item, "fixturenames", ()):
+        elif item.nodeid.startswith(_COSTLY) or "spark" in fixtures:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 

@@ -14,17 +14,17 @@ __all__ = ["growth"]
 def growth(prepare: Callable[[int], Callable[[], Any]], small: int, large: int) -> float:
     """By how much the work on `large` takes longer than that on `small`, as `prepare` gives both to be run.
 
-    The best of some runs by the clock of this process alone, so that what else the machine does hardly counts. Work
-    that grows with the square of its size gives the square of `large / small`, less what every run takes.
+    The best of some runs by the clock of this process alone, in turns, so that what else the machine does hardly
+    counts. Work that grows with the square of its size gives the square of `large / small`, less what every run takes.
     """
-    return _seconds(prepare(large)) / _seconds(prepare(small))
+    works = [prepare(small), prepare(large)]
+    for work in works:
+        work()  # Imports and compiles what the others find done.
+    least, most = (min(times) for times in zip(*([_seconds(work) for work in works] for _ in range(7)), strict=True))
+    return most / least
 
 
 def _seconds(work: Callable[[], Any]) -> float:
-    work()  # Imports and compiles what the others find done.
-    took = []
-    for _ in range(3):
-        began = time.process_time()
-        work()
-        took.append(time.process_time() - began)
-    return min(took)
+    began = time.process_time()
+    work()
+    return time.process_time() - began

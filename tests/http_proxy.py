@@ -32,9 +32,9 @@ class Fate(enum.Enum):
     REQUEST_LOST = "request lost"
     """The server never sees it; the client finds its connection closed."""
     REFUSED = "refused"
-    """The server never sees it; the client is told that it is too busy."""
+    """The server never sees it; the client gets a busy response."""
     CALLED_REFUSED = "called refused"
-    """The server gets it and answers; the client is told that it is too busy."""
+    """The server gets it and answers; the client gets a busy response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Proxy:
     """The running proxy; `seen` has the exchanges that are over, in the order of their ends."""
 
     def __init__(self, target: str, *, delay: float = 0, unheard: Sequence[bytes] = ()) -> None:
-        place = urlsplit(target)
-        self._target = place.hostname or "", place.port or 80
+        parts = urlsplit(target)
+        self._target = parts.hostname or "", parts.port or 80
         self._delay = delay
         self._unheard = unheard
         self.rule: Callable[[str, str], Fate] = lambda method, path: Fate.PASSES
@@ -91,8 +91,8 @@ class Proxy:
         except (asyncio.CancelledError, asyncio.IncompleteReadError, ConnectionError):
             return  # the end, or one of the two hung up
         finally:
-            for _, one in [*upstream, (reader, writer)]:
-                one.close()
+            for _, connection in [*upstream, (reader, writer)]:
+                connection.close()
 
     async def _exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, upstream: list[Connection]
@@ -105,7 +105,7 @@ class Proxy:
         if b"expect" in names:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         body = await _body(reader, names, unbounded=False)
-        if path.endswith("?delete"):  # S3 is told in the body what to remove
+        if path.endswith("?delete"):  # for S3 the keys to remove are in the body
             path = "#".join([path, *(key.decode() for key in _KEY.findall(body))])
         fate = self.rule(method, path)
         given = None
@@ -125,10 +125,10 @@ class Proxy:
         if not upstream:
             upstream.append(await asyncio.open_connection(*self._target, limit=_BUFFER))
         upstream[0][1].write(request)
-        found = await _answer(upstream[0][0], method)
-        if not found.lasts:
+        response = await _answer(upstream[0][0], method)
+        if not response.lasts:
             upstream.pop()[1].close()
-        return found
+        return response
 
 
 @contextlib.contextmanager
@@ -170,16 +170,16 @@ def running(proxy: Proxy) -> Iterator[Proxy]:
 def longest_chain(seen: list[Exchange]) -> int:
     """How many requests came one after the other: the most of which no two overlap in time."""
     chain, free = 0, float("-inf")
-    for one in sorted(seen, key=lambda one: one.ended):
-        if one.began >= free:
-            chain, free = chain + 1, one.ended
+    for request in sorted(seen, key=lambda request: request.ended):
+        if request.began >= free:
+            chain, free = chain + 1, request.ended
     return chain
 
 
 def most_in_flight(seen: list[Exchange]) -> int:
     """How many requests were under way at once."""
     now = most = 0
-    for _, change in sorted([(one.began, 1) for one in seen] + [(one.ended, -1) for one in seen]):
+    for _, change in sorted([(request.began, 1) for request in seen] + [(request.ended, -1) for request in seen]):
         now += change
         most = max(most, now)
     return most
@@ -216,7 +216,7 @@ async def _answer(reader: asyncio.StreamReader, method: str) -> Answer:
     names = _headers(head)
     bare = method == "HEAD" or code in _BODILESS
     body = b"" if bare else await _body(reader, names, unbounded=True)
-    told = names.get(b"connection", b"").lower()
+    connection = names.get(b"connection", b"").lower()
     bounded = bare or b"content-length" in names or b"transfer-encoding" in names
-    lasts = bounded and told != b"close" and (version == b"HTTP/1.1" or told == b"keep-alive")
+    lasts = bounded and connection != b"close" and (version == b"HTTP/1.1" or connection == b"keep-alive")
     return Answer(head + body, int(code), lasts)

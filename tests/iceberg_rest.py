@@ -56,17 +56,17 @@ def _classpath() -> str:
 
 
 def _fetched(folder: Path) -> str:
-    found = folder / "cp.txt"
-    if not found.exists():
+    classpath = folder / "cp.txt"
+    if not classpath.exists():
         if shutil.which("mvn") is None:
             pytest.skip("mvn is not here: Iceberg's REST server cannot be fetched")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "pom.xml").write_text(_pom())
-        command = ["mvn", "-q", "dependency:build-classpath", f"-Dmdep.outputFile={found}"]
+        command = ["mvn", "-q", "dependency:build-classpath", f"-Dmdep.outputFile={classpath}"]
         made = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
-        if made.returncode != 0 or not found.exists():
+        if made.returncode != 0 or not classpath.exists():
             pytest.skip(f"mvn cannot fetch Iceberg's REST server: {made.stdout[-300:]}")
-    return found.read_text().strip()
+    return classpath.read_text().strip()
 
 
 @pytest.fixture(scope="session")

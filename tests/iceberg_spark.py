@@ -125,8 +125,8 @@ class IcebergSpark:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith(_MARK):
-                found: dict[str, Any] = json.loads(line.removeprefix(_MARK))
-                return found
+                answer: dict[str, Any] = json.loads(line.removeprefix(_MARK))
+                return answer
         raise NoSparkError((self.warehouse / "spark.log").read_text()[-2000:])
 
     def stop(self) -> None:

@@ -51,14 +51,14 @@ def kernel_rows(
     scan = snapshot.getScanBuilder().withReadSchema(schema).build()
     state = scan.getScanState(engine)
     physical = kernel.internal.data.ScanStateRow.getPhysicalDataReadSchema(state)
-    one = kernel.internal.util.Utils.singletonCloseableIterator
+    single = kernel.internal.util.Utils.singletonCloseableIterator
     rows: list[tuple] = []
     for files in _each(scan.getScanFiles(engine)):
         for file in _each(files.getRows()):
             status = kernel.internal.InternalScanFileUtils.getAddFileStatus(file)
-            read = engine.getParquetHandler().readParquetFiles(one(status), physical, jvm.java.util.Optional.empty())
+            read = engine.getParquetHandler().readParquetFiles(single(status), physical, jvm.java.util.Optional.empty())
             for result in _each(read):
-                batches = kernel.Scan.transformPhysicalData(engine, state, file, one(result.getData()))
+                batches = kernel.Scan.transformPhysicalData(engine, state, file, single(result.getData()))
                 for batch in _each(batches):
                     rows += [_row(row) for row in _each(batch.getRows())]
     return rows
@@ -81,27 +81,29 @@ def _each(iterator: Any) -> Iterator[Any]:
 
 def _row(row: Any) -> tuple:
     fields = row.getSchema().fields()
-    return tuple([_value(row, place, field.getDataType()) for place, field in enumerate(fields)])
+    return tuple([_value(row, index, field.getDataType()) for index, field in enumerate(fields)])
 
 
-def _value(holder: Any, place: int, type_: Any) -> Any:
+def _value(holder: Any, index: int, type_: Any) -> Any:
     """The value at a place of a row or of a vector."""
-    if holder.isNullAt(place):
+    if holder.isNullAt(index):
         return None
     kind = type_.getClass().getSimpleName()
     if kind == "StructType":
         if not _is_vector(holder):
-            return _row(holder.getStruct(place))
+            return _row(holder.getStruct(index))
         fields = type_.fields()
-        return tuple([_value(holder.getChild(number), place, one.getDataType()) for number, one in enumerate(fields)])
+        return tuple(
+            [_value(holder.getChild(number), index, field.getDataType()) for number, field in enumerate(fields)]
+        )
     if kind == "ArrayType":
-        array = holder.getArray(place)
+        array = holder.getArray(index)
         return _values(array.getElements(), array.getSize(), type_.getElementType())
     if kind == "MapType":
-        found = holder.getMap(place)
-        keys = _values(found.getKeys(), found.getSize(), type_.getKeyType())
-        return dict(zip(keys, _values(found.getValues(), found.getSize(), type_.getValueType()), strict=True))
-    value = getattr(holder, _GETTERS[kind])(place)
+        map_ = holder.getMap(index)
+        keys = _values(map_.getKeys(), map_.getSize(), type_.getKeyType())
+        return dict(zip(keys, _values(map_.getValues(), map_.getSize(), type_.getValueType()), strict=True))
+    value = getattr(holder, _GETTERS[kind])(index)
     if kind == "DateType":
         return dt.date(1970, 1, 1) + dt.timedelta(days=value)
     if kind.startswith("Timestamp"):
@@ -111,14 +113,14 @@ def _value(holder: Any, place: int, type_: Any) -> Any:
 
 
 def _values(vector: Any, count: int, type_: Any) -> list:
-    return [_value(vector, place, type_) for place in range(count)]
+    return [_value(vector, index, type_) for index in range(count)]
 
 
 def _is_vector(holder: Any) -> bool:
     """Whether this is a column of values, and not a row."""
     cls = holder.getClass()
     while cls is not None:
-        if any(one.getSimpleName() == "ColumnVector" for one in cls.getInterfaces()):
+        if any(interface.getSimpleName() == "ColumnVector" for interface in cls.getInterfaces()):
             return True
         cls = cls.getSuperclass()
     return False

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.bound_codec import to_delta_wkt
-from geolake_nb.core.schema_parquet import to_arrow_type
+from geolake_nb.geo.bound_codec import to_delta_wkt
+from geolake_nb.parquet.schema import to_arrow_type
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table, raster_at, raster_entry
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, xy
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 PLACES = [(10.0, 50.0), (-70.0, -30.0), (175.0, -18.0)]
 
 
-def shapes(place: tuple[float, float]) -> list[shapely.Point]:
-    x, y = place
+def shapes(position: tuple[float, float]) -> list[shapely.Point]:
+    x, y = position
     return [shapely.Point(x + step, y + step) for step in range(4)]
 
 
-def data(place: tuple[float, float]) -> pa.Table:
-    wkb = pa.array([shapely.to_wkb(shape) for shape in shapes(place)], pa.binary())
+def data(position: tuple[float, float]) -> pa.Table:
+    wkb = pa.array([shapely.to_wkb(shape) for shape in shapes(position)], pa.binary())
     return pa.table({"id": pa.array(range(4), pa.int64()), "geom": to_arrow_type(gl.geometry()).wrap_array(wkb)})
 
 
 def make_parquet(folder: Path) -> Path:
     folder.mkdir()
-    for number, place in enumerate(PLACES):
-        pq.write_table(data(place), folder / f"part-{number}.parquet")
+    for number, position in enumerate(PLACES):
+        pq.write_table(data(position), folder / f"part-{number}.parquet")
     return folder
 
 
@@ -55,12 +55,12 @@ def make_delta(folder: Path, *, bounds: bool = True) -> Path:
     log = folder / "_delta_log"
     log.mkdir()
     versions: list[list[dict]] = [[{"protocol": protocol}, {"metaData": metadata}], []]
-    for number, place in enumerate(PLACES):
+    for number, position in enumerate(PLACES):
         path = f"part-{number}.parquet"
         stats: dict = {"numRecords": 4, "minValues": {"id": 0}, "maxValues": {"id": 3}}
         stats["nullCount"] = {"id": 0, "geom": 0}
         if bounds:
-            low, high = to_delta_wkt(gl.bounds(data(place)["geom"]).box)
+            low, high = to_delta_wkt(gl.bounds(data(position)["geom"]).box)
             stats["minValues"]["geom"], stats["maxValues"]["geom"] = low, high
         add = {"path": path, "partitionValues": {}, "size": (folder / path).stat().st_size}
         add |= {"modificationTime": 1_700_000_000_000, "dataChange": True, "stats": json.dumps(stats)}
@@ -89,11 +89,13 @@ def make_iceberg(folder: Path) -> Path:
 
 
 def make_havasu(folder: Path) -> Path:
-    make_havasu_table(folder, [geometry_entry(f"f{number}", shapes(place)) for number, place in enumerate(PLACES)])
+    make_havasu_table(
+        folder, [geometry_entry(f"f{number}", shapes(position)) for number, position in enumerate(PLACES)]
+    )
     return folder
 
 
 def make_rasters(folder: Path) -> Path:
-    entries = [raster_entry(f"r{number}", [raster_at(*place)], None) for number, place in enumerate(PLACES)]
+    entries = [raster_entry(f"r{number}", [raster_at(*position)], None) for number, position in enumerate(PLACES)]
     make_havasu_table(folder, entries, encoding=None, rasters=True)
     return folder

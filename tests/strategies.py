@@ -244,7 +244,7 @@ def star(rng: random.Random, lon: float, lat: float, size: float, holes: bool = 
     return Shape(3, rings=tuple(rings)), inside
 
 
-def _place(rng: random.Random) -> tuple[float, float]:
+def _random_point(rng: random.Random) -> tuple[float, float]:
     draw = rng.random()
     if draw < 0.6:
         return rng.uniform(-180, 180), math.degrees(math.asin(rng.uniform(-1, 1)))
@@ -256,15 +256,15 @@ def _place(rng: random.Random) -> tuple[float, float]:
 
 
 def _path(rng: random.Random, count: int) -> tuple[tuple[float, float], ...]:
-    lon, lat = _place(rng)
+    lon, lat = _random_point(rng)
     reach = 10 ** rng.uniform(-7, 2.2)
     path = [(lon, lat)]
     for _ in range(count - 1):
         draw = rng.random()
         if draw < 0.1:
-            lon, lat = _place(rng)
+            lon, lat = _random_point(rng)
         elif draw < 0.2:
-            lon, _ = _place(rng)  # along a parallel
+            lon, _ = _random_point(rng)  # along a parallel
         elif draw < 0.25:
             lat = rng.uniform(-90, 90)  # along a meridian
         else:
@@ -279,9 +279,9 @@ def make_geographies(seed: int, count: int) -> Iterator[tuple[Shape, list[tuple[
     for _ in range(count):
         draw = rng.random()
         if draw < 0.10:
-            yield Shape(1, points=(_place(rng),)), []
+            yield Shape(1, points=(_random_point(rng),)), []
         elif draw < 0.20:
-            points = [_place(rng) for _ in range(rng.randint(1, 6))]
+            points = [_random_point(rng) for _ in range(rng.randint(1, 6))]
             yield Shape(4, children=tuple(Shape(1, points=(p,)) for p in points)), []
         elif draw < 0.50:
             yield Shape(2, points=_path(rng, rng.randint(2, 6))), []
@@ -296,7 +296,7 @@ def make_geographies(seed: int, count: int) -> Iterator[tuple[Shape, list[tuple[
 
 
 def _some_star(rng: random.Random):
-    lon, lat = _place(rng)
+    lon, lat = _random_point(rng)
     if rng.random() < 0.2:
         lat = math.copysign(rng.uniform(60, 90), rng.random() - 0.5)
     return star(rng, lon, lat, 10 ** rng.uniform(-4, 1.85), holes=rng.random() < 0.3)
@@ -305,14 +305,14 @@ def _some_star(rng: random.Random):
 def with_heights(rng: random.Random, shape: Shape, dims: str) -> Shape:
     """The shape in these dimensions; one height or measure in ten is NaN."""
 
-    def vertex(place: tuple[float, ...]) -> tuple[float, ...]:
+    def vertex(point: tuple[float, ...]) -> tuple[float, ...]:
         more = (NAN if rng.random() < 0.1 else rng.uniform(-1e4, 1e4) for _ in range(WIDTH[dims] - 2))
-        return (*place, *more)
+        return (*point, *more)
 
     return replace(
         shape,
         dims=dims,
-        points=tuple(vertex(one) for one in shape.points),
-        rings=tuple(tuple(vertex(one) for one in ring) for ring in shape.rings),
+        points=tuple(vertex(point) for point in shape.points),
+        rings=tuple(tuple(vertex(point) for point in ring) for ring in shape.rings),
         children=tuple(with_heights(rng, child, dims) for child in shape.children),
     )

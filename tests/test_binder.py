@@ -35,8 +35,8 @@ def direct(name: str, extra: str) -> list[Requirement]:
     """What a package asks for on this machine: ours by its sources, others by what is installed."""
     if name == PROJECT["name"]:
         return [Requirement(line) for line in PROJECT["optional-dependencies"].get(extra, PROJECT["dependencies"])]
-    asked = [Requirement(line) for line in requires(name) or []]
-    return [more for more in asked if more.marker is None or more.marker.evaluate({"extra": extra})]
+    requirements = [Requirement(line) for line in requires(name) or []]
+    return [more for more in requirements if more.marker is None or more.marker.evaluate({"extra": extra})]
 
 
 def needed(requirement: Requirement, seen: set[tuple[str, str]]) -> set[str]:

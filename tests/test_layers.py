@@ -1,8 +1,9 @@
-"""Imports point down only: jupyter, cli, api, spark, planning, formats, core, errors."""
+"""Imports point down only, by name and by string; a format is one folder and one entry in the registry."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,29 +11,49 @@ from pathlib import Path
 import pytest
 
 import geolake_nb
+from geolake_nb.formats.registry import FORMATS
 
 PACKAGE = Path(geolake_nb.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-# A layer may import from itself and from what stands below it.
-LAYERS = ["errors", "core", "formats", "planning", "spark", "api", "cli", "jupyter"]
-# The front door, the demo data and the reference pages may reach any layer.
+# A layer may import from itself and from the layers before it.
+LAYERS = [
+    "errors",
+    "text",
+    "model",
+    "geo",
+    "expressions",
+    "storage",
+    "raster_data",
+    "parquet",
+    "scan",
+    "checks",
+    "changes",
+    "formats",
+    "spark",
+    "api",
+    "cli",
+    "jupyter",
+]
+# The package root, the demo data and the reference pages may import from any layer.
 TOP = {"__init__", "demo", "reference"}
-# What a user holds shows itself too: inside methods it may reach the front ends.
+# What a user holds displays itself: inside methods it may import from the front ends.
 LAZILY_UP = {"api"}
-# Heavy packages, and the only layers that may name them.
+# Heavy packages, and the only layers that may import them; formats commit through the JVM inside functions.
 HOMES = {
-    "pyspark": {"spark"},
-    "py4j": {"spark"},
+    "pyspark": {"spark", "formats", "changes"},
+    "py4j": {"spark", "formats"},
     "delta": {"spark"},
     "IPython": {"jupyter"},
     "anywidget": {"jupyter"},
     "folium": {"jupyter"},
     "ipywidgets": {"jupyter"},
 }
-# In the core these may be imported inside functions only, so that importing stays cheap.
-LAZY_IN_CORE = {"pandas", "pyproj", "rasterio", "shapely", "sqlglot", "geoarrow", "numba"}
-COMPILED = {"core/wkb_iso_kernel.py", "core/wkb_kernel.py"}
+# In these layers heavy packages may be imported inside functions only, so that importing stays cheap.
+LAZY_LAYERS = {"text", "model", "geo", "expressions", "raster_data"}
+LAZY = {"pandas", "pyproj", "rasterio", "shapely", "sqlglot", "geoarrow", "numba"}
+COMPILED = {"geo/wkb_iso_kernel.py", "geo/wkb_kernel.py"}
+_MODULE_NAME = re.compile(r"geolake_nb(\.\w+)+")
 
 
 def layer_of(path: Path) -> str:
@@ -40,6 +61,7 @@ def layer_of(path: Path) -> str:
 
 
 def imports(tree: ast.AST) -> set[str]:
+    """The modules that a file imports, by statements or by their names as strings."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -47,47 +69,103 @@ def imports(tree: ast.AST) -> set[str]:
         elif isinstance(node, ast.ImportFrom):
             names.add(node.module or "")
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _MODULE_NAME.fullmatch(node.value):
+            names.add(node.value)
     return names
+
+
+def dynamic_imports(tree: ast.AST) -> list[int]:
+    """The lines that import a module whose name is computed."""
+    lines = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+            if called in ("import_module", "__import__") and not (node.args and _names_its_package(node.args[0])):
+                lines.append(node.lineno)
+    return lines
+
+
+def _names_its_package(name: ast.expr) -> bool:
+    """Whether the name of a module is constant, or is inside a constant package of others, as in `f"rasterio.{x}"`."""
+    if isinstance(name, ast.JoinedStr):
+        first = name.values[0]
+        prefix = first.value if isinstance(first, ast.Constant) else ""
+        return isinstance(prefix, str) and "." in prefix and not prefix.startswith("geolake_nb")
+    return isinstance(name, ast.Constant)
+
+
+def problems(tree: ast.Module, layer: str) -> list[str]:
+    """The imports of a module of this layer that point up or name a package that belongs elsewhere."""
+    above = set(LAYERS[LAYERS.index(layer) + 1 :])
+    wrong = [f"line {line} computes the name of a module" for line in dynamic_imports(tree)]
+    if layer in LAZILY_UP:
+        tree = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+    for name in sorted(imports(tree)):
+        parts = name.split(".")
+        if parts[0] == "geolake_nb" and len(parts) > 1 and parts[1] in above:
+            wrong.append(f"{layer} imports {name}")
+        elif layer not in HOMES.get(parts[0], {layer}):
+            wrong.append(f"{name} belongs in {sorted(HOMES[parts[0]])}")
+    return wrong
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_down(path):
     layer = layer_of(path)
-    if layer in TOP:
-        return
-    above = set(LAYERS[LAYERS.index(layer) + 1 :])
-    tree = ast.parse(path.read_text())
-    if layer in LAZILY_UP:
-        tree = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
-    for name in imports(tree):
-        parts = name.split(".")
-        if parts[0] == "geolake_nb" and len(parts) > 1:
-            assert parts[1] not in above, f"{layer} reaches up to {name}"
-        assert layer in HOMES.get(parts[0], {layer}), f"{name} belongs in {HOMES[parts[0]]}"
+    if layer not in TOP:
+        assert problems(ast.parse(path.read_text()), layer) == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "code", "problem"),
+    [
+        ("scan", "from geolake_nb.formats.delta.details import DeltaDetails", "scan imports geolake_nb.formats.delta"),
+        ("scan", "def f():\n    from geolake_nb.jupyter import cards", "scan imports geolake_nb.jupyter"),
+        ("model", "from geolake_nb import formats", "model imports geolake_nb.formats"),
+        ("model", "import_module('geolake_nb.jupyter.cards')", "model imports geolake_nb.jupyter.cards"),
+        ("scan", "_RENDERER = 'geolake_nb.jupyter.cards'", "scan imports geolake_nb.jupyter.cards"),
+        ("formats", "importlib.import_module(f'geolake_nb.spark.{name}')", "line 1 computes the name of a module"),
+        ("api", "__import__(name)", "line 1 computes the name of a module"),
+        ("scan", "import pyspark.sql", "pyspark.sql belongs in"),
+    ],
+)
+def test_an_import_that_points_up_is_found(layer, code, problem):
+    assert any(line.startswith(problem) for line in problems(ast.parse(code), layer))
+
+
+def test_imports_that_point_down_are_allowed():
+    code = "from geolake_nb.model.box import Box\n\ndef f():\n    import pyspark\n    from geolake_nb.scan import prune"
+    assert problems(ast.parse(code), "formats") == []
 
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in MODULES if layer_of(path) == "core"],
+    [path for path in MODULES if layer_of(path) in LAZY_LAYERS],
     ids=lambda path: str(path.relative_to(PACKAGE)),
 )
-def test_core_imports_heavy_packages_lazily(path):
+def test_engines_import_heavy_packages_lazily(path):
     if str(path.relative_to(PACKAGE)) in COMPILED:
         return
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             roots = {name.split(".")[0] for name in imports(node)}
-            assert not roots & LAZY_IN_CORE, f"line {node.lineno}"
+            assert not roots & LAZY, f"line {node.lineno}"
 
 
 def test_every_module_of_the_package_belongs_to_a_layer():
     assert {layer_of(path) for path in MODULES} <= {*LAYERS, *TOP}
 
 
+def test_every_format_is_a_folder_with_an_entry_in_the_registry():
+    folders = {path.parent.name for path in (PACKAGE / "formats").glob("*/format.py")}
+    modules = {type(format_).__module__ for format_ in FORMATS.values()}
+    assert modules == {f"geolake_nb.formats.{folder}.format" for folder in folders}
+
+
 def test_importing_the_package_loads_nothing_heavy():
     code = "import sys, geolake_nb; print(*sorted({name.split('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {*HOMES, *LAZY_IN_CORE, "pyarrow", "numpy"} & set(loaded)
+    assert not {*HOMES, *LAZY, "pyarrow", "numpy"} & set(loaded)
 
 
 def test_importing_costs_no_more_than_twice_pyarrow():

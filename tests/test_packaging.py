@@ -69,16 +69,16 @@ def unpacked(built) -> Path:
 
 def test_the_wheel_holds_the_bundle_and_what_the_pages_need(tree, built):
     [wheel] = built.glob("*.whl")
-    held = contents(wheel)
+    files = contents(wheel)
     for path in (tree / STATIC).iterdir():
-        assert held[f"{STATIC}/{path.name}"] == path.read_bytes()
-    assert f"{STATIC}/{BUNDLE.name}" in held
-    assert {"geolake_nb/py.typed", "geolake_nb/demo/storms.parquet", "geolake_nb/spark/log4j2.properties"} <= set(held)
+        assert files[f"{STATIC}/{path.name}"] == path.read_bytes()
+    assert f"{STATIC}/{BUNDLE.name}" in files
+    assert {"geolake_nb/py.typed", "geolake_nb/demo/storms.parquet", "geolake_nb/spark/log4j2.properties"} <= set(files)
     notebooks = {f"geolake_nb/notebooks/{path.name}": path.read_bytes() for path in tree.glob("notebooks/*.ipynb")}
     assert notebooks
-    assert {name: data for name, data in held.items() if name.endswith(".ipynb")} == notebooks
-    assert {f"geolake_nb/reference/{page}" for page in PAGES} <= set(held)
-    assert {name.split("/")[0].split("-")[0] for name in held} == {"geolake_nb"}
+    assert {name: data for name, data in files.items() if name.endswith(".ipynb")} == notebooks
+    assert {f"geolake_nb/reference/{page}" for page in PAGES} <= set(files)
+    assert {name.split("/")[0].split("-")[0] for name in files} == {"geolake_nb"}
 
 
 def test_the_source_archive_holds_the_sources_of_the_bundle_and_nothing_that_is_made(tree, unpacked):

@@ -1,36 +1,40 @@
-"""What a user says of geo columns, as types: a text says as much as a type does."""
+"""Types of geo columns that a user declares, as type objects or as strings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from geolake_nb.core.type_text import geo_type
 from geolake_nb.errors import SchemaError
+from geolake_nb.model.type_text import geo_type
 
 if TYPE_CHECKING:
-    from geolake_nb.core.types import GeographyType, GeometryType
+    from geolake_nb.model.types import GeographyType, GeometryType
 
-__all__ = ["SaidTypes", "said_types"]
+__all__ = ["ColumnTypesInput", "parse_column_types"]
 
-SaidTypes: TypeAlias = "Mapping[str, GeometryType | GeographyType | str]"
+ColumnTypesInput: TypeAlias = "Mapping[str, GeometryType | GeographyType | str]"
 """The types of columns by name, as values or as Delta writes them, such as `geometry(OGC:CRS84)`."""
 
 
-def said_types(columns: Any) -> dict[str, GeometryType | GeographyType]:
-    """The types of columns by name.
+def parse_column_types(
+    columns: Any, properties: Mapping[str, str] | None = None
+) -> dict[str, GeometryType | GeographyType]:
+    """The types of columns by name; `projjson:<property>` is looked up in `properties`.
 
-    >>> said_types({"geom": "geometry(EPSG:3857)"})["geom"].crs
+    >>> parse_column_types({"geom": "geometry(EPSG:3857)"})["geom"].crs
     Crs('EPSG:3857')
-    >>> said_types(None)
+    >>> parse_column_types(None)
     {}
-    >>> said_types(["geom"])
+    >>> parse_column_types(["geom"])
     Traceback (most recent call last):
-    geolake_nb.errors.SchemaError: columns= is a list and says no types; write {'geom': 'geometry(OGC:CRS84)'}
+    geolake_nb.errors.SchemaError: expected columns= to map names to types, got a list; ...
     """
     if columns is None:
         return {}
     if not isinstance(columns, Mapping):
-        what = f"columns= is a {type(columns).__name__} and says no types"
+        what = f"expected columns= to map names to types, got a {type(columns).__name__}"
         raise SchemaError(what, remedy="write {'geom': 'geometry(OGC:CRS84)'}")
-    return {str(name): geo_type(said, where=f"column {name}") for name, said in columns.items()}
+    return {
+        str(name): geo_type(type_, properties=properties, where=f"column {name}") for name, type_ in columns.items()
+    }

@@ -7,33 +7,33 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.message_text import plural
-from geolake_nb.core.showing import Shown
+from geolake_nb.changes.change_text import change_dict, change_text
+from geolake_nb.checks.finding import printable
 from geolake_nb.errors import GeolakeError, RefusedError
-from geolake_nb.planning.change_text import change_dict, change_text
-from geolake_nb.planning.health.finding import printable
+from geolake_nb.model.display import Displayable, LiveDisplayable
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.api.opening import Source
-    from geolake_nb.planning.change import Change
-    from geolake_nb.planning.writing.preview import Preview
+    from geolake_nb.changes.preview import Preview
+    from geolake_nb.formats.base import TableSource
+    from geolake_nb.model.change import Change
 
     Progress = Callable[[int, int], None]
 
 __all__ = ["Plan", "Report"]
 
 
-class Plan(Shown):
-    """A change that is decided and not made; it is applied as shown or not at all."""
+class Plan(LiveDisplayable):
+    """A planned change; it is applied as shown or not at all."""
 
-    def __init__(self, change: Change, source: Source) -> None:
+    def __init__(self, change: Change, source: TableSource) -> None:
         self.change = change
         self.transaction = str(uuid.uuid4())
-        """Under which the commit will be known in the history of the table."""
+        """The id of the commit in the history of the table."""
         self._source = source
 
     def __repr__(self) -> str:
@@ -42,14 +42,9 @@ class Plan(Shown):
     def __str__(self) -> str:
         return change_text(self.change)
 
-    def _ipython_display_(self) -> None:
-        from geolake_nb.jupyter.plan_view import display_plan
-
-        display_plan(self)
-
     @property
     def hash(self) -> str:
-        """Twelve hexadecimal digits that stand for exactly this change."""
+        """Twelve hexadecimal digits that identify exactly this change."""
         return self.change.hash
 
     @property
@@ -62,16 +57,16 @@ class Plan(Shown):
         return change_dict(self.change)
 
     def preview(self, *, windows: int = 100, on_progress: Progress | None = None) -> Preview:
-        """Boxes, overlap and share of files read before and after a rewrite, from a sample of the rows."""
-        from geolake_nb.planning.writing.preview import preview
-        from geolake_nb.spark.parquet_source import sample_parquet
+        """Bounds, overlap and share of files read before and after a rewrite, from a sample of the rows."""
+        from geolake_nb.changes.preview import preview
+        from geolake_nb.spark.row_sources import sample_rows
 
         return preview(
             self._source.storage,
             self.change,
             windows=windows,
             on_progress=on_progress,
-            sample_parquet=sample_parquet,
+            sample_rows=sample_rows,
         )
 
     def apply(
@@ -85,28 +80,31 @@ class Plan(Shown):
     ) -> Report:
         """Run the plan and commit it; a session is started only where data has to be read and none is given.
 
-        `consent` names the one-way doors that are agreed to. `expect` is the hash of the plan that was read: another
-        one is refused. `single_writer` says that nobody else writes to a store that cannot exclude other writers.
-        Applying a plan again tells whether it landed the first time, and never does it twice.
+        `consent` names the irreversible steps that are confirmed. `expect` is the hash of the plan that was read:
+        another one is refused. `single_writer` asserts that nobody else writes to a store without atomic
+        writes. Applying a plan again reports whether it was applied the first time, and never applies it twice.
         """
-        from geolake_nb.spark.applying import Place, apply_change
+        from geolake_nb.changes.commit import CommitContext
+        from geolake_nb.spark.applying import apply_change
+        from geolake_nb.spark.session import session_for
 
         if expect is not None and expect != self.hash:
             raise RefusedError(
-                f"the plan is {self.hash} and not {expect}: the table has changed since it was shown",
+                f"expected the plan {expect}, got {self.hash}: the table has changed since it was shown",
                 where=self.change.location,
                 remedy="read the new plan",
             )
         self.change.require_consent({consent} if isinstance(consent, str) else consent)
         started = time.perf_counter()
-        place = Place(
+        context = CommitContext(
             storage=self._source.storage,
             transaction=self.transaction,
             spark=spark,
             catalog=self._source.catalog,
             single_writer=single_writer,
+            session=session_for,
         )
-        done = apply_change(self.change, place, on_progress=on_progress)
+        done = apply_change(self.change, context, on_progress=on_progress)
         return Report(
             verb=self.change.verb.value,
             location=self.change.location,
@@ -115,19 +113,19 @@ class Plan(Shown):
             rebased_over=done.rebased_over,
             metrics=done.metrics,
             seconds=time.perf_counter() - started,
-            was_there=done.was_there,
+            already_applied=done.already_applied,
             _source=self._source,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Shown):
+class Report(Displayable):
     """What a plan did.
 
     >>> print(Report("repair", "/t", None, "", (), {}, 0.0))
     repair /t: nothing to do
-    >>> print(Report("repair", "/t", 3, "", (), {}, 0.0, was_there=True))
-    repair /t: version 3 has the change already, nothing was done
+    >>> print(Report("repair", "/t", 3, "", (), {}, 0.0, already_applied=True))
+    repair /t: version 3 already has the change, nothing was done
     """
 
     verb: str
@@ -136,23 +134,23 @@ class Report(Shown):
     """The version that was committed; `None` where there was nothing to do."""
     transaction: str
     rebased_over: tuple[int, ...]
-    """The versions of others that came in between."""
+    """The versions of other writers that came in between."""
     metrics: Mapping[str, int] = field(hash=False)
     seconds: float
-    was_there: bool = False
-    """Whether the version had the change already when the plan was applied, so that nothing was done."""
-    _source: Source | None = field(default=None, repr=False, compare=False)
+    already_applied: bool = False
+    """Whether the change was already applied, so that nothing was done."""
+    _source: TableSource | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         head = f"{self.verb} {printable(self.location)}"
         if self.version is None:
             return f"{head}: nothing to do"
-        if self.was_there:
-            return f"{head}: version {self.version} has the change already, nothing was done"
+        if self.already_applied:
+            return f"{head}: version {self.version} already has the change, nothing was done"
         facts = [_counted(name, value) for name, value in self.metrics.items() if value]
-        over = f", over {len(self.rebased_over)} commits of others" if self.rebased_over else ""
-        told = "".join(f"\n  {fact}" for fact in facts)
-        return f"{head}: version {self.version}{over}, {self.seconds:.1f} s{told}"
+        over = f", rebased over {len(self.rebased_over)} commits of other writers" if self.rebased_over else ""
+        details = "".join(f"\n  {fact}" for fact in facts)
+        return f"{head}: version {self.version}{over}, {self.seconds:.1f} s{details}"
 
     def to_dict(self) -> dict[str, Any]:
         """`verb, location, version, transaction, rebased_over, metrics, seconds`."""
@@ -167,12 +165,13 @@ class Report(Shown):
         }
 
     def undo(self, *, spark: SparkSession | None = None, single_writer: bool = False) -> Report:
-        """Take the change back by a commit of its own, if nobody built on it in the meantime."""
+        """Undo the change with a new commit, unless later commits depend on it."""
+        from geolake_nb.api.opening import placed
         from geolake_nb.api.table import Table
 
         if self.version is None or self._source is None:
             raise GeolakeError("there is nothing to undo", where=self.location)
-        source = self._source.placed()
+        source = placed(self._source)
         table = Table(source.snapshot(), source)
         return table.plan_undo(self.version).apply(spark=spark, single_writer=single_writer)
 

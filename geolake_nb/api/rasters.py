@@ -1,4 +1,4 @@
-"""Rasters: GeoTIFF files into DataFrames of Havasu's rasters and back, their statistics, pictures and files.
+"""Rasters: GeoTIFF files to DataFrames of Havasu rasters and back, statistics, thumbnails and file checks.
 
 No file that a raster points to is opened, unless it is below one of the `roots` that the caller gives.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from geolake_nb.api.table import Table
-    from geolake_nb.core.raster import Raster
     from geolake_nb.jupyter.raster_entries import RasterEntry
+    from geolake_nb.raster_data.raster import Raster
 
     Progress = Callable[[int, int], None]
     PathText = str | os.PathLike[str]
@@ -40,17 +40,17 @@ def load(
     """GeoTIFF and COG files as a DataFrame `path, tile_x, tile_y, raster`, read by the tasks of Spark.
 
     `paths` are files, folders or patterns. `tile` cuts them into rasters of so many columns and rows at most, counted
-    from 0 in `tile_x` and `tile_y`; without it a file is one raster. With `out_db` the cells stay in the files, and
-    the rasters point to them. `roots` are the only places where files may be; any place by default. World files and
-    others beside a GeoTIFF are not read.
+    from 0 in `tile_x` and `tile_y`; without it a file is one raster. With `out_db` the pixels stay in the files, and
+    the rasters point to them. `roots` are the only locations where files may be; any location by default. World
+    files and other sidecar files of a GeoTIFF are not read.
     """
-    from geolake_nb.formats.rasters.files import find_geotiffs
-    from geolake_nb.formats.rasters.out_db import OutDbRoots
+    from geolake_nb.raster_data.files import find_geotiffs
+    from geolake_nb.raster_data.out_db_files import OutDbRoots
     from geolake_nb.spark.raster_load import load_rasters
     from geolake_nb.spark.session import session_for
 
     if tile is not None and (len(tile) != 2 or not all(isinstance(side, int) and side > 0 for side in tile)):
-        raise RasterError(f"{tile!r} is no size of a tile", remedy="give its columns and rows, such as (256, 256)")
+        raise RasterError(f"expected a tile size, got {tile!r}", remedy="give its columns and rows, such as (256, 256)")
     sources = find_geotiffs(paths, options=storage_options)
     if roots is not None:
         allowed = OutDbRoots.of(roots, storage_options)
@@ -62,18 +62,18 @@ def load(
 def to_geotiff(
     raster: Any, path: PathText, *, roots: Roots = (), storage_options: Mapping[str, str] | None = None, **options: Any
 ) -> Path:
-    """Write a raster, or the one of a row, as a GeoTIFF file with the same cells, and return its path.
+    """Write a raster, or the one of a row, as a GeoTIFF file with the same pixels, and return its path.
 
-    The cells of out-db bands are read where `roots` allow it. Other options are GDAL's, such as `tiled=True`.
+    The pixels of out-db bands are read where `roots` allow it. Other options are GDAL's, such as `tiled=True`.
 
     >>> import tempfile
-    >>> from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
+    >>> from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
     >>> here = GeoReference.from_affine((9.0, 0.0, 0.0, 0.0, -9.0, 0.0))
     >>> raster = Raster(2, 1, (Band(PixelType.PT_8BUI, data=b"ab"),), None, here)
     >>> to_geotiff(raster, f"{tempfile.mkdtemp()}/a.tif").name
     'a.tif'
     """
-    from geolake_nb.core.raster_dataset import raster_profile
+    from geolake_nb.raster_data.dataset import raster_profile
 
     profile, cells = raster_profile(_in_db(raster, roots, storage_options))
     import rasterio
@@ -87,15 +87,15 @@ def to_geotiff(
 def statistics(
     rasters: Any, *, column: str = "raster", roots: Roots = (), storage_options: Mapping[str, str] | None = None
 ) -> Any:
-    """Least, greatest and mean value of each band, and how many cells have data and how many have none.
+    """Minimum, maximum and mean of each band, and how many pixels have data and no data.
 
     Of a raster, or a row with one: a list with a `BandStatistics` for each band. Of a DataFrame of Spark: a DataFrame
-    with its other columns and `band, min, max, mean, count, no_data`. NaN is no data; bands are counted from 0.
+    with its other columns and `band, min, max, mean, count, no_data`. NaN counts as no data; bands are counted from 0.
     """
-    from geolake_nb.core.band_statistics import band_statistics
+    from geolake_nb.raster_data.band_statistics import band_statistics
 
     if hasattr(rasters, "mapInArrow"):
-        from geolake_nb.formats.rasters.out_db import OutDbRoots
+        from geolake_nb.raster_data.out_db_files import OutDbRoots
         from geolake_nb.spark.raster_statistics import frame_statistics
 
         return frame_statistics(rasters, column, OutDbRoots.of(roots, storage_options))
@@ -107,11 +107,11 @@ def thumbnail(
 ) -> bytes:
     """A picture of a raster, or of the one of a row, as PNG, whose longer side has `size` pixels at most.
 
-    The first three bands are red, green and blue; with less, the first one is grey. Cells without data are
+    The first three bands are red, green and blue; with fewer, the first one is grey. Pixels without data are
     transparent. Bytes are shown as they are, others stretched between their outer percentiles.
     """
-    from geolake_nb.core.raster_given import raster_from
-    from geolake_nb.formats.rasters.out_db import OutDbRoots, out_db_picture
+    from geolake_nb.raster_data.input import raster_from
+    from geolake_nb.raster_data.out_db_files import OutDbRoots, out_db_picture
 
     return out_db_picture(raster_from(raster), OutDbRoots.of(roots, storage_options), size=size)
 
@@ -119,10 +119,10 @@ def thumbnail(
 def thumbnails(
     table: Table, *, size: int = 256, roots: Roots = (), storage_options: Mapping[str, str] | None = None
 ) -> Callable[[RasterEntry], bytes | None]:
-    """What makes the pictures in `t.browse_rasters(thumbnail=...)`; rasters whose files are not allowed have none."""
+    """The default of `t.browse_rasters(thumbnail=...)`; rasters whose files are not allowed have no thumbnail."""
 
     def picture(entry: RasterEntry) -> bytes | None:
-        raster = read(table, entry.path, entry.place, column=entry.column)
+        raster = read(table, entry.path, entry.index_in_file, column=entry.column)
         if raster.num_bands == 0 or 0 in (raster.width, raster.height):
             return None
         try:
@@ -138,7 +138,7 @@ def read(table: Table, path: str, raster: int = 0, *, column: str | None = None)
 
     Out-db bands stay as they are: `to_geotiff`, `statistics` and `thumbnail` read their files below `roots`.
     """
-    from geolake_nb.formats.rasters.reading import read_raster
+    from geolake_nb.scan.raster_rows import read_raster
 
     return read_raster(table._storage, table.snapshot, path, raster, column)
 
@@ -150,21 +150,21 @@ def check(
     storage_options: Mapping[str, str] | None = None,
     on_progress: Progress | None = None,
 ) -> pa.Table:
-    """Whether the files of a table's out-db bands are there and hold what the table says: one row a band.
+    """Whether the files of a table's out-db bands exist and match the table: one row per band.
 
-    The band exists and has the pixel type; CRS, scale and skew are the raster's, whose cells lie on the file's; the
-    file may be larger. `state` is `ok, refused, missing, unreadable` or `differs`, and `problem` says why. Only the
-    headers of GeoTIFF files below `roots` are read; other URLs are `refused`, unopened.
+    The band exists and has the pixel type; CRS, scale and skew match, and the pixels are aligned; the file may be
+    larger. `state` is `ok, refused, missing, unreadable` or `differs`, and `problem` has the reason. Only the headers
+    of GeoTIFF files below `roots` are read; other URLs are `refused`, unopened.
     """
-    from geolake_nb.formats.rasters.out_db import OutDbRoots
-    from geolake_nb.formats.rasters.out_db_check import check_out_db
+    from geolake_nb.raster_data.out_db_files import OutDbRoots
+    from geolake_nb.scan.raster_files_check import check_out_db
 
     allowed = OutDbRoots.of(roots, storage_options)
     return check_out_db(table._storage, table.snapshot, allowed, on_progress=on_progress)
 
 
 def _in_db(raster: Any, roots: Roots, storage_options: Mapping[str, str] | None) -> Raster:
-    from geolake_nb.core.raster_given import raster_from
-    from geolake_nb.formats.rasters.out_db import OutDbRoots, in_db
+    from geolake_nb.raster_data.input import raster_from
+    from geolake_nb.raster_data.out_db_files import OutDbRoots, in_db
 
     return in_db(raster_from(raster), OutDbRoots.of(roots, storage_options))

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from geolake_nb.api.column_types import said_types
+from geolake_nb.api.column_types import parse_column_types
 from geolake_nb.api.opening import whole_number
-from geolake_nb.errors import RefusedError
-from geolake_nb.formats.snapshot import TableFormat
-from geolake_nb.planning.change import Verb, of_table
+from geolake_nb.formats.registry import FORMATS, PARQUET
+from geolake_nb.model.change import of_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from geolake_nb.api.column_types import SaidTypes
-    from geolake_nb.api.opening import Source
+    from geolake_nb.api.column_types import ColumnTypesInput
     from geolake_nb.api.plan import Plan
-    from geolake_nb.formats.snapshot import Snapshot
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.change import Change
+    from geolake_nb.formats.base import Format, TableSource
+    from geolake_nb.model.change import Change
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.storage.storage import Storage
 
     Progress = Callable[[int, int], None]
 
@@ -29,37 +27,38 @@ __all__ = ["TablePlans"]
 
 
 class TablePlans:
-    """What a table can have changed: each method decides and shows, `apply` of the plan does it."""
+    """The changes of a table: each method returns a plan, and `apply` of the plan makes the change."""
 
     snapshot: Snapshot
-    _source: Source
+    _source: TableSource
 
     @property
     def _storage(self) -> Storage:
-        if self.snapshot.format is TableFormat.PARQUET:
-            storage: Storage = self.snapshot.details.storage
-            return storage
-        return self._source.storage
+        return self._format.storage_of(self._source, self.snapshot)
+
+    @property
+    def _format(self) -> Format:
+        return FORMATS[self.snapshot.format.name]
 
     def plan_repair(
         self,
         *,
-        columns: Sequence[str] | SaidTypes | None = None,
+        columns: Sequence[str] | ColumnTypesInput | None = None,
         verify: bool = False,
         on_progress: Progress | None = None,
     ) -> Plan:
-        """Bounds that are missing or wrong, from the cheapest sound source for each file.
+        """Repair missing or wrong bounds, from the cheapest reliable source for each file.
 
-        The Parquet footers are read now, in parallel; where they do not tell, `apply` has Spark read the values.
-        With `verify` every value is read, so that bounds are mended too which only the data shows to be wrong.
-        `columns` names geo columns; in Parquet files it may give types to columns of WKB that no metadata tells of.
+        The Parquet footers are read now, in parallel; where they have no bounds, `apply` reads the values with Spark.
+        With `verify` every value is read, which also finds bounds that contradict the data.
+        `columns` names geo columns; in Parquet files it may declare types of WKB columns without metadata.
         """
         if isinstance(columns, Mapping):
-            self._require(TableFormat.PARQUET, "repair with types")
-            columns = said_types(columns)
-        planned = self._planner(Verb.REPAIR)
-        options = {"columns": columns, "verify": verify, "on_progress": on_progress}
-        return self._plan(planned(self._storage, self.snapshot, **options))
+            columns = parse_column_types(columns, self.snapshot.properties)
+        change = self._changeable().plan_repair(
+            self._storage, self.snapshot, columns=columns, verify=verify, on_progress=on_progress
+        )
+        return self._plan(change)
 
     def plan_rewrite(
         self,
@@ -70,17 +69,16 @@ class TablePlans:
         row_group_rows: int | None = None,
         where: str | None = None,
         covering: bool = False,
+        columns: ColumnTypesInput | None = None,
     ) -> Plan:
-        """The same rows in new files: near each other by these geo and plain columns, or just of a better size.
+        """Rewrite the rows into new files: clustered by these geo and plain columns, or just compacted.
 
-        `where` chooses partitions; the files of others stay. With `covering`, new Parquet files have a column with the
-        box of each row, as GeoParquet has it.
+        `where` selects partitions; other files stay. With `covering`, new Parquet files have a column with the
+        box of each row, as GeoParquet has it. In Parquet files `columns` gives types to columns of WKB, EWKB or WKT.
         """
-        if covering:
-            self._require(TableFormat.PARQUET, "a bbox covering")
-        from geolake_nb.planning.writing.packing import Packing
+        from geolake_nb.changes.packing import Packing
 
-        change = self._planner(Verb.REWRITE)(
+        change = self._changeable().plan_rewrite(
             self._storage,
             self.snapshot,
             packing=Packing.of(
@@ -91,33 +89,33 @@ class TablePlans:
                 where=self.snapshot.location,
             ),
             where=where,
-            **({"covering": True} if covering else {}),
+            covering=covering,
+            columns=parse_column_types(columns) if columns else None,
         )
         return self._plan(change)
 
-    def plan_enable(self, columns: SaidTypes) -> Plan:
-        """Columns of WKB, EWKB or WKT become geometries or geographies; without columns, only the feature."""
-        from geolake_nb.planning.delta.enable import plan_enable
-
-        self._require(TableFormat.DELTA, "enable")
-        return self._plan(plan_enable(self._storage, self.snapshot, said_types(columns)))
+    def plan_enable(self, columns: ColumnTypesInput) -> Plan:
+        """Convert columns of WKB, EWKB or WKT to geometries or geographies; without columns, enable the feature."""
+        types = parse_column_types(columns, self.snapshot.properties)
+        return self._plan(self._format.plan_enable(self._storage, self.snapshot, types))
 
     def plan_convert(
         self,
         target: str,
         *,
         format: str = "delta",  # noqa: A002
-        columns: SaidTypes | None = None,
+        columns: ColumnTypesInput | None = None,
         partition_by: Sequence[str] = (),
         cluster_by: str | Sequence[str] = (),
         target_file_size: int | str = "128MB",
         row_group_rows: int | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Plan:
-        """A new table with the rows of these Parquet files; this one stays as it is."""
+        """Create a table from the rows of these Parquet files, which stay unchanged."""
         from geolake_nb.api.writing import plan_convert
 
-        self._require(TableFormat.PARQUET, "convert")
+        if self.snapshot.format is not PARQUET:
+            raise self._format.not_offered("convert", self.snapshot, only=PARQUET.name)
         return plan_convert(
             self.snapshot,
             target,
@@ -138,39 +136,31 @@ class TablePlans:
         `refresh` computes them for files that lack them; `upgrade` does so for Spark's version of the collation and
         drops those of older ones.
         """
-        from geolake_nb.planning.delta.collate import plan_collations
-
-        self._require(TableFormat.DELTA, "collations")
-        change = plan_collations(self._storage, self.snapshot, changes or {}, refresh=refresh, upgrade=upgrade)
+        change = self._format.plan_collations(
+            self._storage, self.snapshot, changes or {}, refresh=refresh, upgrade=upgrade
+        )
         return self._plan(change)
 
     def plan_undo(self, version: int | None = None) -> Plan:
-        """Take back the change that made that version, or the newest change of this toolkit."""
-        return self._plan(self._planner(Verb.UNDO)(self._storage, self.snapshot, whole_number("version", version)))
+        """Undo the change that made that version, or the newest change of this toolkit."""
+        chosen = whole_number("version", version)
+        return self._plan(self._changeable().plan_undo(self._storage, self.snapshot, chosen))
 
     def plan_forget(self, version: int | None = None) -> Plan:
-        """Remove what a set of Parquet files keeps for undo, of all changes or of those up to a number.
+        """Delete the backups that a set of Parquet files keeps for undo, of all changes or up to a version.
 
         Other formats keep old files by their own rules: VACUUM and the expiry of snapshots remove them.
         """
-        self._require(TableFormat.PARQUET, "forget")
-        return self._plan(self._planner(Verb.FORGET)(self._storage, self.snapshot, whole_number("version", version)))
+        chosen = whole_number("version", version)
+        return self._plan(self._format.plan_forget(self._storage, self.snapshot, chosen))
 
-    def _planner(self, verb: Verb) -> Callable[..., Change]:
-        """The function that decides on a change of this verb for the table's format."""
-        module = importlib.import_module(f"geolake_nb.planning.{self.snapshot.format.value}.{verb.value}")
-        planner: Callable[..., Change] = getattr(module, f"plan_{verb.value}")
-        return planner
+    def _changeable(self) -> Format:
+        """The format, where tables of this source can be changed."""
+        self._format.require_changeable(self._source)
+        return self._format
 
     def _plan(self, change: Change) -> Plan:
         from geolake_nb.api.plan import Plan
 
         # The root of a file or a pattern is the folder that they are in.
         return Plan(of_table(change, self.snapshot), replace(self._source, storage=self._storage))
-
-    def _require(self, wanted: TableFormat, verb: str) -> None:
-        if self.snapshot.format is not wanted:
-            raise RefusedError(
-                f"{verb} works on {wanted.value} tables, and this one is {self.snapshot.format.value}",
-                where=self.snapshot.location,
-            )

@@ -1,4 +1,4 @@
-"""How a table is looked at and edited in a notebook, and shared outside of one."""
+"""Maps, editors and exports of a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
     from geolake_nb.api.rasters import Roots
     from geolake_nb.api.table import Table
-    from geolake_nb.core.predicate import Predicate
+    from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.jupyter.collation_editor import CollationEditor
     from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.jupyter.raster_browser import RasterBrowser, Thumbnail
     from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
+    from geolake_nb.model.crs import Crs, CrsLike
 
     Progress = Callable[[int, int], None]
 
@@ -26,7 +27,7 @@ __all__ = ["TableViews"]
 
 
 class TableViews:
-    """The part of a table that opens maps and editors and writes files to share; all of it is loaded when asked for."""
+    """The part of a table that opens maps and editors and writes files to share; loaded on first use."""
 
     @property
     def _this(self) -> Table:
@@ -37,33 +38,43 @@ class TableViews:
         *,
         column: str | None = None,
         color: str = "rows",
-        where: str | Predicate | None = None,
+        where: FilterInput | None = None,
+        box_crs: str | Crs | CrsLike | None = None,
         versions: bool = False,
         height: int = 420,
         title: str | None = None,
     ) -> GeolakeMap:
-        """The files on a map that needs no network: draw a window, and see what a query reads.
+        """The files on a map that works offline: draw a window, and see what a query reads.
 
-        `color` is one of `age, bytes, overlap, partition, rows, version`; `versions` adds a slider over them.
-        `title` stands over the map in the place of the table's name.
+        `color` is one of `age, bytes, overlap, partition, rows, version`; `versions` adds a slider over them. `where`
+        and `box_crs` are those of `explain`.
+        `title` replaces the table's name above the map.
         """
         from geolake_nb.jupyter.map_view import GeolakeMap
 
-        return GeolakeMap(
-            self._this, column=column, color=color, where=where, versions=versions, height=height, title=title
-        )
+        with self._this._with_wkb_hint():
+            return GeolakeMap(
+                self._this,
+                column=column,
+                color=color,
+                where=where,
+                box_crs=box_crs,
+                versions=versions,
+                height=height,
+                title=title,
+            )
 
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:
-        """An editor for the collations of strings, nested ones included: it plans, and applies with your consent.
+        """An editor for the collations of strings, nested ones included: it plans changes and applies them.
 
-        `spark` says which collations there are, and is what a plan runs in.
+        `spark` is the session that lists the collations and runs the plan.
         """
         from geolake_nb.jupyter.collation_editor import CollationEditor
 
         return CollationEditor(self._this, spark=spark)
 
     def edit_rewrite(self, *, spark: SparkSession | None = None) -> RewriteDialog:
-        """A dialog for a rewrite: columns, curve and sizes, what it would change on two maps, and the plan."""
+        """A dialog for a rewrite: columns, curve and sizes, a preview on two maps, and the plan."""
         from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
 
         return RewriteDialog(self._this, spark=spark)
@@ -75,9 +86,9 @@ class TableViews:
         roots: Roots = (),
         on_progress: Progress | None = None,
     ) -> RasterBrowser:
-        """The rasters as a list with their bands and pictures, beside a map of their outlines.
+        """The rasters as a list with their bands and thumbnails, next to a map of their outlines.
 
-        `thumbnail` makes a PNG of a raster, or gives `None` for one that has no picture; by default that is
+        `thumbnail` makes a PNG of a raster, or returns `None`; by default that is
         `gl.rasters.thumbnails`, which opens the files that rasters point to only below `roots`.
         """
         from geolake_nb.api.rasters import thumbnails
@@ -87,42 +98,50 @@ class TableViews:
         return RasterBrowser(self._this, thumbnail=maker, on_progress=on_progress)
 
     def to_folium(self, *, column: str | None = None) -> folium.Map:
-        """The boxes as a folium map that works offline; for at most 10,000 files."""
+        """The bounds of the files as a folium map that works offline; for at most 10,000 files."""
         from geolake_nb.jupyter.to_folium import to_folium
 
-        return to_folium(self._this.snapshot, column)
+        with self._this._with_wkb_hint():
+            return to_folium(self._this.snapshot, column)
 
     def to_geojson(self, path: str | os.PathLike[str] | None = None, *, column: str | None = None) -> Any:
-        """The boxes as GeoJSON: an object, or a file where a path is given."""
+        """The bounds of the files as GeoJSON: an object, or a file where a path is given."""
         from geolake_nb.jupyter.export import to_geojson
 
-        return to_geojson(self._this.snapshot, path, column)
+        with self._this._with_wkb_hint():
+            return to_geojson(self._this.snapshot, path, column)
 
     def to_geoparquet(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
-        """The boxes as a GeoParquet 1.1 file."""
+        """The bounds of the files as a GeoParquet 1.1 file."""
         from geolake_nb.jupyter.export import to_geoparquet
 
-        return to_geoparquet(self._this.snapshot, path, column)
+        with self._this._with_wkb_hint():
+            return to_geoparquet(self._this.snapshot, path, column)
 
     def export(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
-        """A file to share, whose ending tells what it is: .html (a map), .geojson, .json, .geoparquet or .parquet."""
+        """Write a file to share, by its extension: .html (a map), .geojson, .json, .geoparquet or .parquet."""
         from geolake_nb.jupyter.export import export
 
-        return export(self._this, path, column)
+        with self._this._with_wkb_hint():
+            return export(self._this, path, column)
 
     def report(
         self,
         path: str | os.PathLike[str],
         *,
-        where: str | Predicate | None = None,
+        where: FilterInput | None = None,
+        box_crs: str | Crs | CrsLike | None = None,
         column: str | None = None,
         footers: bool = False,
         on_progress: Progress | None = None,
     ) -> Path:
-        """One HTML file that needs no network: the card, the map, what is wrong, and what a filter reads.
+        """Write one HTML file that works offline: the card, the map, the findings, and what a filter reads.
 
-        With `footers` the findings stand on the Parquet footers too, as those of `check` do.
+        With `footers` the Parquet footers are checked too, as in `check`. `where` and `box_crs` are
+        those of `explain`.
         """
         from geolake_nb.jupyter.report_page import write_report
 
-        return write_report(self._this, path, where=where, column=column, footers=footers, on_progress=on_progress)
+        return write_report(
+            self._this, path, where=where, box_crs=box_crs, column=column, footers=footers, on_progress=on_progress
+        )

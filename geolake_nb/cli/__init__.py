@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb import __version__
+from geolake_nb.checks.finding import printable
 from geolake_nb.cli import (
     check,
     collations,
@@ -30,12 +34,11 @@ from geolake_nb.cli import (
     schema,
     undo,
 )
-from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError
-from geolake_nb.planning.health.finding import printable
+from geolake_nb.text.messages import without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["command_parser", "main", "parsers_of_commands"]
 
@@ -65,11 +68,17 @@ _COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one subcommand and return its exit code; an error is one sentence on standard error.
 
-    With `GEOLAKE_DEBUG` in the environment, the traceback comes before it.
+    With `GEOLAKE_DEBUG` in the environment, the traceback comes before it. SIGTERM and SIGHUP end the command as Ctrl-C
+    does: files that were fetched or written in part are removed.
     """
     try:
         options = command_parser().parse_args(arguments)
-        code: int = options.run(options)
+        with _cancelled_by_signals():
+            code: int = options.run(options)
+    except KeyboardInterrupt as cancel:
+        _print_traceback()
+        print("geolake: cancelled", file=sys.stderr)
+        return 128 + (cancel.args[0] if cancel.args else signal.SIGINT)
     except GeolakeError as error:
         _print_traceback()
         print(f"geolake: {printable(str(error))}", file=sys.stderr)
@@ -83,27 +92,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as problem:  # noqa: BLE001 - left to Python, it would exit with 1: findings of `check`
         _print_traceback()
         what = f"{type(problem).__name__}: {without_secrets(str(problem))}"
-        remedy = f"this is a defect of geolake; please report it with what {_DEBUG}=1 shows"
+        remedy = f"this is a bug in geolake; please report it with the output of {_DEBUG}=1"
         print(f"geolake: {printable(what)}; {remedy}", file=sys.stderr)
         return 3
     return code
 
 
 def command_parser() -> argparse.ArgumentParser:
-    """What reads the words of a command."""
-    parser = _Parser(prog="geolake", description="Look into geospatial lakehouse tables and mend them.")
+    """The argument parser of all commands."""
+    parser = _Parser(prog="geolake", description="Inspect and repair geospatial lakehouse tables.")
     parser.add_argument("--version", action="version", version=f"geolake {__version__}")
     _add_commands(parser)
     return parser
 
 
 def parsers_of_commands() -> dict[str, argparse.ArgumentParser]:
-    """What reads the words after each command, by its name.
+    """The argument parser of each command, by its name.
 
     >>> parsers_of_commands()["diff"].prog
     'geolake diff'
     """
     return _add_commands(_Parser(prog="geolake"))
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt, with the number of the signal, where a scheduler or a closed terminal ends the command.
+
+    A signal that the caller chose to ignore, as `nohup` does with SIGHUP, stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only there can handlers be set
+        yield
+        return
+
+    def cancel(number: int, _: Any) -> NoReturn:
+        raise KeyboardInterrupt(number)
+
+    names = [name for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {getattr(signal, name): signal.getsignal(getattr(signal, name)) for name in names}
+    chosen = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
+    for number in chosen:
+        signal.signal(number, cancel)
+    try:
+        yield
+    finally:
+        for number in chosen:
+            signal.signal(number, before[number])
 
 
 def _print_traceback() -> None:
@@ -113,7 +147,7 @@ def _print_traceback() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that raises our errors, and does not say back a secret that stands behind a misspelled option.
+    """A parser that raises our errors, and does not echo a secret after a misspelled option.
 
     >>> parsers_of_commands()["explain"].parse_args(["roads", "--box", "-10,-5,11,6"]).box
     '-10,-5,11,6'
@@ -124,17 +158,17 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *words: Any, **options: Any) -> None:
         super().__init__(*words, **options)
-        # What argparse takes for a value though a minus sign stands before it: no flag of ours starts with a digit.
+        # What argparse treats as a value although it starts with a minus sign: no flag of ours starts with a digit.
         self._negative_number_matcher = re.compile(r"-[\d.]")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        found, others = super().parse_known_args(args, namespace)
+        known, others = super().parse_known_args(args, namespace)
         if others and _command(self):  # here, where the command is known: argparse would leave them to `geolake`
             self.error(f"unrecognized arguments: {' '.join(others)}")
-        return found, others
+        return known, others
 
     def error(self, message: str) -> NoReturn:
-        # Not argparse's own way out: that leaves with 2, which is what `check` says of a table with errors.
+        # argparse would exit with 2, the exit code of `check` for a table with errors.
         command = _command(self)
         how = f"geolake help {command} shows how it is used" if command else "geolake help lists the commands"
         raise GeolakeError(without_secrets(message), remedy=how)

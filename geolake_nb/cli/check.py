@@ -1,4 +1,4 @@
-"""What is wrong with a table, and the command that mends it; exits with 1 for findings, 2 for errors."""
+"""Check a table, with the command that fixes each finding; exits with 1 for findings, 2 for errors."""
 
 from __future__ import annotations
 

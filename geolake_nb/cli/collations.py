@@ -1,4 +1,4 @@
-"""The collations of strings and the files whose statistics lag behind; or set, change, drop and refresh them."""
+"""The collations of strings and the files with outdated statistics; or set, change, drop and refresh them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         changes = collation_changes(options.changes)
         return run_plan(table.plan_collations(changes, refresh=options.refresh, upgrade=options.upgrade), options)
     if options.apply:
-        raise GeolakeError("there is no change to apply", remedy="write COLUMN=ID, --refresh or --upgrade")
+        raise GeolakeError("no change to apply", remedy="write COLUMN=ID, --refresh or --upgrade")
     if options.json:
         print_json(table.collations.to_dict())
     else:

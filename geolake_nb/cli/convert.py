@@ -1,4 +1,4 @@
-"""A new table with geo types, made of the rows of Parquet or GeoParquet files, which stay as they are."""
+"""Create a table with geo types from Parquet or GeoParquet files, which stay unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
 from geolake_nb.cli.rewrite import add_layout_options
 from geolake_nb.cli.table_options import open_table, storage_options
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.registry import DELTA, FORMATS
 
 if TYPE_CHECKING:
     import argparse
@@ -25,13 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_plan_options(parser)
     parser.add_argument(
-        "target", nargs="?", metavar="TARGET", help="the place of the new table, or catalog.ns.table for Iceberg"
+        "target", nargs="?", metavar="TARGET", help="the location of the new table, or catalog.ns.table for Iceberg"
     )
     parser.add_argument(
         "--format",
-        choices=sorted(one.value for one in TableFormat),
-        default=TableFormat.DELTA.value,
-        help="of the new table; delta where it is not given",
+        choices=sorted(FORMATS),
+        default=DELTA.name,
+        help="of the new table (default delta)",
     )
     parser.add_argument(
         "--column",
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
-    """The plan that the options ask for, in a shell or in a cell."""
+    """The plan for the options, in a shell or in a cell."""
     return table.plan_convert(
         options.target,
         format=options.format,
@@ -63,5 +63,5 @@ def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
     if options.target is None:
-        raise GeolakeError("there is no place for the new table", remedy="write geolake convert TABLE TARGET")
+        raise GeolakeError("the location of the new table is missing", remedy="write geolake convert TABLE TARGET")
     return run_plan(convert_plan(open_table(options), options), options)

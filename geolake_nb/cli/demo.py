@@ -27,17 +27,17 @@ EXAMPLE = "geolake demo --prepare"
 _HOST = "127.0.0.1"
 _FIRST_PORT = 8888
 # They compile themselves when they are imported for the first time on a machine.
-_COMPILED = ("geolake_nb.core.wkb_kernel", "geolake_nb.core.wkb_iso_kernel", "geolake_nb.formats.iceberg.avro_kernel")
-# The part of JupyterLab that asks another host for news and newer versions.
+_COMPILED = ("geolake_nb.geo.wkb_kernel", "geolake_nb.geo.wkb_iso_kernel", "geolake_nb.formats.iceberg.avro_kernel")
+# The JupyterLab extension that requests news and updates from another host.
 _NEWS = "@jupyterlab/apputils-extension:announcements"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
-    parser.add_argument("--folder", default="geolake-demo", help="where the notebooks go: ./geolake-demo unless told")
+    parser.add_argument("--folder", default="geolake-demo", help="folder of the notebooks (default ./geolake-demo)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser, only print the URL")
-    parser.add_argument("--port", type=int, help=f"of JupyterLab: {_FIRST_PORT} or a free one unless told")
-    parser.add_argument("--prepare", action="store_true", help="copy and fetch what is needed, and do not start")
+    parser.add_argument("--port", type=int, help=f"of JupyterLab (default {_FIRST_PORT}, or a free one)")
+    parser.add_argument("--prepare", action="store_true", help="copy and download what is needed, without starting")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,12 +50,8 @@ def run(options: argparse.Namespace) -> int:
     if options.port is not None:
         _check_port(options.port)
     folder = Path(options.folder)
-    try:
-        first = _copy(folder)
-        _prepare()
-    except KeyboardInterrupt:
-        print("geolake: cancelled; what was fetched in part is removed", file=sys.stderr)
-        return 130
+    first = _copy(folder)
+    _prepare()
     if not options.prepare:
         _serve(folder, first, options.port, browser=not options.no_browser)
     return 0
@@ -65,19 +61,19 @@ def _shipped() -> list[Path]:
     """The notebooks inside the installed package, else those of the clone that it is run from."""
     package = Path(__file__).parents[1]
     for folder in (package / "notebooks", package.parent / "notebooks"):
-        if found := sorted(folder.glob("*.ipynb")):
-            return found
-    raise GeolakeError("there are no notebooks", where=str(package), remedy="install the package again")
+        if shipped := sorted(folder.glob("*.ipynb")):
+            return shipped
+    raise GeolakeError("the notebooks are missing", where=str(package), remedy="install the package again")
 
 
 def _copy(folder: Path) -> str:
-    """Copy what is not there yet, and tell the name of the first notebook."""
+    """Copy the missing notebooks, and return the name of the first one."""
     notebooks = _shipped()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise GeolakeError(
-            f"the folder cannot be made: {problem.strerror}", where=str(folder), remedy="name another --folder"
+            f"the folder cannot be created: {problem.strerror}", where=str(folder), remedy="name another --folder"
         ) from problem
     changed = []
     for notebook in notebooks:
@@ -86,31 +82,31 @@ def _copy(folder: Path) -> str:
             shutil.copyfile(notebook, target)
         elif target.read_bytes() != notebook.read_bytes():
             changed.append(notebook.name)
-    _say(f"notebooks: {len(notebooks)} in {folder.resolve()}")
+    _print(f"notebooks: {len(notebooks)} in {folder.resolve()}")
     if changed:
-        _say(f"kept as they are here, though they differ from those that ship: {', '.join(changed)}")
-        _say("delete or rename them, or name another --folder, to have them fresh")
+        _print(f"kept your changed notebooks: {', '.join(changed)}")
+        _print("delete or rename them, or name another --folder, to get the original ones")
     return notebooks[0].name
 
 
 def _prepare() -> None:
-    """What the first notebook would wait for, once on a machine."""
+    """Prepare what the first notebook would wait for, once per machine."""
     from geolake_nb.spark.jars import kept_jars, local_jars
     from geolake_nb.spark.java_runtime import java_version
 
-    _say(f"Java: {java_version()}")
+    _print(f"Java: {java_version()}")
     start = time.monotonic()
     if kept_jars() is None:
-        _say("jars of Delta and Iceberg: fetching 85 MB, once ...")
+        _print("jars of Delta and Iceberg: fetching 85 MB, once ...")
         local_jars()
-    _say(f"jars of Delta and Iceberg: in {kept_jars()}{_seconds(start)}")
+    _print(f"jars of Delta and Iceberg: in {kept_jars()}{_seconds(start)}")
     start = time.monotonic()
     # In a process of its own, whose memory is given back.
     code = "; ".join(f"import {name}" for name in _COMPILED)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GeolakeError(f"the kernels cannot be compiled: {(done.stderr.splitlines() or ['no reason given'])[-1]}")
-    _say(f"compiled kernels: ready{_seconds(start)}")
+    _print(f"compiled kernels: ready{_seconds(start)}")
 
 
 def _serve(folder: Path, first: str, port: int | None, *, browser: bool) -> None:
@@ -142,7 +138,7 @@ def _serve(folder: Path, first: str, port: int | None, *, browser: bool) -> None
     server = LabApp.initialize_server([f"--{name}={value}" for name, value in words.items()])
     address = f"http://{_HOST}:{server.port}{page}?token={token}"
     # Comes after what opens the port: from then on the URL answers.
-    server.io_loop.add_callback(_say, f"JupyterLab: {address}\nCtrl-C ends it; later runs need no network")
+    server.io_loop.add_callback(_print, f"JupyterLab: {address}\nCtrl-C ends it; later runs need no network")
     server.start()
     # Everything is closed by now, but a worker thread of Jupyter's may wait for ever, and Python for it.
     sys.stdout.flush()
@@ -161,7 +157,7 @@ def _check_port(port: int) -> None:
             ) from problem
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)
 
 

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_table_options(parser)
     parser.add_argument("old", type=int, help="the earlier Delta version or Iceberg snapshot id")
-    parser.add_argument("new", type=int, nargs="?", help="the later one; the version that is opened by default")
+    parser.add_argument("new", type=int, nargs="?", help="the later one (default: the version that is opened)")
 
 
 def run(options: argparse.Namespace) -> int:

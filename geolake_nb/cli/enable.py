@@ -1,4 +1,4 @@
-"""Columns of WKB, EWKB or WKT become geometries or geographies; or just a table feature is switched on."""
+"""Convert columns of WKB, EWKB or WKT to geometries or geographies; or only enable a table feature."""
 
 from __future__ import annotations
 

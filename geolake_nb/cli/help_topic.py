@@ -19,18 +19,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         metavar="TOPIC",
         help="a command, a finding such as bounds.missing, an error such as ConflictError, "
-        "or a page: commands, errors, findings, magics",
+        "or a page such as findings, guarantees or benchmarks",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Print how it is used, or its section of the reference pages."""
     from geolake_nb.cli import command_parser, parsers_of_commands
-    from geolake_nb.reference import section
+    from geolake_nb.reference import PAGES, section
 
     if options.topic is None:
         print(command_parser().format_help())
-        print("geolake help TOPIC says more: a command, a finding, an error, or commands, errors, findings, magics")
+        pages = ", ".join(sorted(page.removesuffix(".md") for page in PAGES))
+        print(f"geolake help TOPIC prints more: a command, a finding, an error, or one of the pages {pages}")
         return 0
     commands = parsers_of_commands()
     known = commands.get(options.topic)

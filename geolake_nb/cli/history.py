@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.cli.table_options import add_table_options, open_table, print_json
-from geolake_nb.core.message_text import value_without_secrets
+from geolake_nb.text.messages import value_without_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -26,13 +26,13 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         versions = [
             {
-                "version": one.version,
-                "timestamp": None if one.timestamp is None else one.timestamp.isoformat(),
-                "operation": one.operation,
-                "parent": one.parent,
-                "details": value_without_secrets(one.details),
+                "version": entry.version,
+                "timestamp": None if entry.timestamp is None else entry.timestamp.isoformat(),
+                "operation": entry.operation,
+                "parent": entry.parent,
+                "details": value_without_secrets(entry.details),
             }
-            for one in history
+            for entry in history
         ]
         print_json({"versions": versions})
         return 0

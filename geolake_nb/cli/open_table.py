@@ -21,11 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the card."""
-    from geolake_nb.planning.table_card import card_dict
+    from geolake_nb.checks.table_card import card_dict
 
     table = open_table(options)
     if options.json:
-        print_json(card_dict(table.snapshot))
+        print_json(card_dict(table.snapshot, table.untyped_wkb.columns))
     else:
         print(table)
     return 0

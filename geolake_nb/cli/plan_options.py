@@ -1,7 +1,8 @@
-"""What every command that changes a table shares: the plan is printed, and run only when told to."""
+"""Options of every command that changes a table: the plan is printed, and run only with --apply."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from geolake_nb.api.plan import Plan
-    from geolake_nb.core.types import GeographyType, GeometryType
+    from geolake_nb.model.types import GeographyType, GeometryType
 
 __all__ = ["add_plan_options", "geo_types", "run_plan"]
 
 _CANCELLED = 130
-"""What a shell reports of a command that was interrupted."""
+"""The exit code of an interrupted command."""
 _SHOWN_ORPHANS = 10
+_COLUMN_TYPE = re.compile(r"(.+)=(\s*(?:geometry|geography)\b.*)", re.IGNORECASE | re.DOTALL)
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +33,13 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="agree to a step that cannot be taken back, by the name that the plan gives it; may be repeated",
+        help="confirm a step that cannot be undone, by its name in the plan; may be repeated",
     )
     parser.add_argument("--expect", metavar="HASH", help="run the plan only if it is the one with this hash")
     parser.add_argument(
         "--single-writer",
         action="store_true",
-        help="nobody else writes to the table, in a store that cannot keep two writers apart",
+        help="assert that nobody else writes to the table, for a store without atomic writes",
     )
 
 
@@ -52,15 +54,18 @@ def run_plan(plan: Plan, options: argparse.Namespace) -> int:
                 print(f"nothing is changed yet: run it with --apply, or with --apply --expect {plan.hash}")
         return 0
     try:
-        with progress("tasks") as tell:
+        with progress("tasks") as on_progress:
             report = plan.apply(
-                consent=options.consent, expect=options.expect, single_writer=options.single_writer, on_progress=tell
+                consent=options.consent,
+                expect=options.expect,
+                single_writer=options.single_writer,
+                on_progress=on_progress,
             )
     except JobError as problem:
         _print_orphans(problem.orphans)
         raise
     except KeyboardInterrupt:
-        print("geolake: cancelled; the table is as it was", file=sys.stderr)
+        print("geolake: cancelled; no changes were made", file=sys.stderr)
         return _CANCELLED
     if options.json:
         print_json(report.to_dict())
@@ -70,7 +75,7 @@ def run_plan(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def geo_types(words: Iterable[str]) -> dict[str, GeometryType | GeographyType]:
-    """The columns of `COLUMN=TYPE` words, with types as Delta writes them.
+    """The columns of `COLUMN=TYPE` words, with types as Delta writes them, and an encoding of Havasu after the CRS.
 
     >>> geo_types(["geom=geometry(EPSG:3857)"])["geom"].crs.text
     'EPSG:3857'
@@ -78,19 +83,21 @@ def geo_types(words: Iterable[str]) -> dict[str, GeometryType | GeographyType]:
     Traceback (most recent call last):
     geolake_nb.errors.GeolakeError: 'geom' is not COLUMN=TYPE; write geom=geometry(OGC:CRS84)
     """
-    from geolake_nb.core.type_text import from_delta_text
+    from geolake_nb.model.type_text import geo_type
 
     types = {}
     for word in words:
-        column, equals, text = word.partition("=")
+        # A name may have an equals sign in it: the type begins after the last one that a type follows.
+        match = _COLUMN_TYPE.fullmatch(word)
+        column, equals, text = (match[1], "=", match[2]) if match else word.partition("=")
         if not equals or not column:
             raise GeolakeError(f"{word!r} is not COLUMN=TYPE", remedy="write geom=geometry(OGC:CRS84)")
-        types[column] = from_delta_text(text, where=column)
+        types[column] = geo_type(text, where=column)
     return types
 
 
 def _print_orphans(orphans: tuple[str, ...]) -> None:
     for path in orphans[:_SHOWN_ORPHANS]:
-        print(f"geolake: left over: {path}", file=sys.stderr)
+        print(f"geolake: leftover file: {path}", file=sys.stderr)
     if len(orphans) > _SHOWN_ORPHANS:
-        print(f"geolake: and {len(orphans) - _SHOWN_ORPHANS:,} more files of no version", file=sys.stderr)
+        print(f"geolake: and {len(orphans) - _SHOWN_ORPHANS:,} more leftover files", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The rasters of a Havasu table with their WGS84 boxes, from their metadata columns alone."""
+"""The rasters of a Havasu table with their WGS84 bounds, from their metadata columns alone."""
 
 from __future__ import annotations
 

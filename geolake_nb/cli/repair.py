@@ -1,4 +1,4 @@
-"""Bounds that are missing or wrong, mended from Parquet footers or, where these do not tell, by a Spark scan."""
+"""Repair missing or wrong bounds from Parquet footers or, where these lack them, with a Spark scan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--column",
         action="append",
         metavar="COLUMN",
-        help="a geo column to mend, all by default; may be repeated; COLUMN=TYPE gives a type to WKB in Parquet files",
+        help="geo column to repair, all by default; may be repeated; COLUMN=TYPE gives a type to WKB in Parquet files",
     )
     parser.add_argument("--verify", action="store_true", help="read every value and compare it with its bound")
 
@@ -36,13 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
     table = open_table(options)
-    with progress("footers") as tell:
-        plan = repair_plan(table, options, tell)
+    with progress("footers") as on_progress:
+        plan = repair_plan(table, options, on_progress)
     return run_plan(plan, options)
 
 
 def repair_plan(table: Table, options: argparse.Namespace, on_progress: Progress | None) -> Plan:
-    """The plan that the options ask for."""
+    """The plan for the options."""
     columns = options.column
     if columns and any("=" in word for word in columns):
         columns = geo_types(columns)

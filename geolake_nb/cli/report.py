@@ -1,9 +1,10 @@
-"""One HTML file about a table that needs no network: card, map, findings, and what a filter reads."""
+"""Write one HTML file about a table that works offline: card, map, findings, and what a filter reads."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.cli.explain import add_query_options, query_of
 from geolake_nb.cli.table_options import add_table_options, open_table, print_json, progress
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_table_options(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the HTML file to write")
-    parser.add_argument("--where", metavar="SQL", help="a filter to explain, and whose files are marked on the map")
+    add_query_options(parser, "a filter to explain, and whose files are marked on the map")
     parser.add_argument("--column", metavar="COLUMN", help="the geo column of the map, where there are several")
     parser.add_argument("--footers", action="store_true", help="look for faults in the Parquet footers too")
 
@@ -26,9 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the report, and print where it is."""
     table = open_table(options)
-    with progress("files") as tell:
+    with progress("files") as on_progress:
         path = table.report(
-            options.output, where=options.where, column=options.column, footers=options.footers, on_progress=tell
+            options.output,
+            where=query_of(options),
+            box_crs=options.box_crs,
+            column=options.column,
+            footers=options.footers,
+            on_progress=on_progress,
         )
     size = path.stat().st_size
     if options.json:

@@ -1,10 +1,10 @@
-"""The same rows in new files: near each other by geo and plain columns, or just in files of a better size."""
+"""Rewrite the rows into new files: clustered by geo and plain columns, or just compacted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.plan_options import add_plan_options, run_plan
+from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
 from geolake_nb.cli.table_options import open_table, print_json, progress
 
 if TYPE_CHECKING:
@@ -28,7 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--covering", action="store_true", help="a column with the box of each row, in Parquet files (GeoParquet 1.1)"
     )
     parser.add_argument(
-        "--preview", action="store_true", help="boxes, overlap and share of files read before and after, from a sample"
+        "--column",
+        action="append",
+        default=[],
+        metavar="COLUMN=TYPE",
+        help="the type of a column of WKB, EWKB or WKT in Parquet files, such as geom=geometry(OGC:CRS84)",
+    )
+    parser.add_argument(
+        "--preview", action="store_true", help="bounds, overlap and share of files read before and after, from a sample"
     )
 
 
@@ -39,14 +46,14 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="COLUMN",
-        help="a column by which rows lie near each other; may be repeated",
+        help="a column to cluster by; may be repeated",
     )
     parser.add_argument("--file-size", default="128MB", metavar="SIZE", help="of a new file, such as 64MB (128MB)")
     parser.add_argument("--row-group-rows", type=int, metavar="N", help="rows of a row group")
 
 
 def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
-    """The plan that the options ask for, in a shell or in a cell."""
+    """The plan for the options, in a shell or in a cell."""
     return table.plan_rewrite(
         cluster_by=options.cluster,
         curve=options.curve,
@@ -54,6 +61,7 @@ def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
         row_group_rows=options.row_group_rows,
         where=options.where,
         covering=options.covering,
+        columns=geo_types(options.column),
     )
 
 
@@ -62,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
     plan = rewrite_plan(open_table(options), options)
     if not options.preview:
         return run_plan(plan, options)
-    with progress("files") as tell:
-        preview = plan.preview(on_progress=tell)
+    with progress("files") as on_progress:
+        preview = plan.preview(on_progress=on_progress)
     if options.json:
         print_json(preview.to_dict())
     else:

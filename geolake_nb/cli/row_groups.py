@@ -1,4 +1,4 @@
-"""The row groups of a table's data files with their boxes, from the Parquet footers."""
+"""The row groups of a table's data files with their bounds, from the Parquet footers."""
 
 from __future__ import annotations
 

@@ -37,6 +37,13 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
         help="an option of the object store, named as in deltalake; may be repeated",
     )
     parser.add_argument(
+        "--allow-root",
+        action="append",
+        default=[],
+        metavar="ROOT",
+        help="another location of files of the table, such as the source of a shallow clone; may be repeated",
+    )
+    parser.add_argument(
         "--allow-unknown-features", action="store_true", help="open a Delta table with reader features not known here"
     )
     parser.add_argument("--json", action="store_true", help="print JSON with stable keys instead of text")
@@ -54,6 +61,7 @@ def open_table(options: argparse.Namespace) -> Table:
         branch=options.branch,
         tag=options.tag,
         storage_options=storage_options(options.storage_option),
+        allowed_roots=options.allow_root,
         allow_unknown_features=options.allow_unknown_features,
     )
 
@@ -84,12 +92,14 @@ def print_json(value: Any) -> None:
 
 def print_table(table: pa.Table, options: argparse.Namespace, what: str) -> None:
     """Print an Arrow table: all of it as JSON, or its first rows as text, one value a line where rows are wide."""
-    if options.json:
-        print_json({what.replace(" ", "_"): table.to_pylist()})
-        return
-    from geolake_nb.planning.health.finding import printable
+    from geolake_nb.model.file_table import plain_rows
 
-    for number, row in enumerate(table.slice(0, options.limit).to_pylist()):
+    if options.json:
+        print_json({what.replace(" ", "_"): plain_rows(table)})
+        return
+    from geolake_nb.checks.finding import printable
+
+    for number, row in enumerate(plain_rows(table.slice(0, options.limit))):
         known = [f"{name}={_shown(value)}" for name, value in row.items() if name != "path" and value is not None]
         print(printable(f"{number:>6}  {row['path']}"))
         print(textwrap.fill(printable("  ".join(known)), 100, initial_indent=" " * 8, subsequent_indent=" " * 8))
@@ -103,7 +113,7 @@ def _shown(value: Any) -> str:
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A line on a terminal that counts up and goes away; nothing where standard error is no terminal."""
+    """A progress line on a terminal; nothing where standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

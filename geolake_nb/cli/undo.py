@@ -1,4 +1,4 @@
-"""A change taken back by a commit of its own: the newest one of this toolkit, or that of a version."""
+"""Undo a change with a new commit: the newest one of this toolkit, or that of a version."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ EXAMPLE = "geolake undo roads"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of this subcommand."""
     add_plan_options(parser)
-    parser.add_argument("--undo-version", type=int, metavar="N", help="the version to take back")
+    parser.add_argument("--undo-version", type=int, metavar="N", help="the version to undo")
     parser.add_argument(
         "--forget",
         action="store_true",
-        help="take nothing back, and remove what Parquet files keep for it, up to that version or altogether",
+        help="undo nothing, but delete the backups of Parquet files, up to that version or all",
     )
 
 

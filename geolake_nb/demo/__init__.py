@@ -1,4 +1,4 @@
-"""Small real data sets that ship with the package, to start from; README.md beside this file names their licences."""
+"""Small real data sets that ship with the package; README.md in this folder names their licences."""
 
 # All at once: a module of the same name as its function would take the function's place if it were imported later.
 from geolake_nb.demo.data import airports, countries, earthquakes, storms

@@ -1,4 +1,4 @@
-"""The data sets as Arrow tables: one Parquet file each, beside this module."""
+"""The data sets as Arrow tables: one Parquet file each, next to this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A writer of the past: collated statistics as an engine with an older ICU leaves them in a table."""
+"""Collated statistics as an engine with an older ICU writes them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import os
 
-    from geolake_nb.core.collation import Collation
+    from geolake_nb.model.collation import Collation
 
 __all__ = ["older_icu"]
 
@@ -17,29 +17,29 @@ _SECTIONS = "statsWithCollation"
 
 
 def older_icu(path: str | os.PathLike[str], *, version: str = "77.1.0.0") -> int:
-    """Restate the collated statistics of a Delta table under an older version of ICU, and commit that.
+    """Relabel the collated statistics of a Delta table under an older version of ICU, and commit that.
 
-    It stands in for an engine that nobody wants to install for a demo. The smallest and greatest strings stay as they
+    It simulates an engine with an older ICU. The smallest and greatest strings stay as they
     are, so it is meant for the names of this package, which both versions sort alike. Returns the new table version.
     """
     from geolake_nb.api.opening import open as open_table
-    from geolake_nb.core.collation_stats import CollationHints
+    from geolake_nb.formats.delta.collate import hints_action
     from geolake_nb.formats.delta.commit import DeltaCommit, commit
+    from geolake_nb.formats.delta.format import collation_hints
     from geolake_nb.formats.delta.raw_adds import raw_adds
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.delta.collate import hints_action
-    from geolake_nb.planning.format_facts import collation_hints
+    from geolake_nb.model.collation_stats import CollationHints
+    from geolake_nb.storage.storage import Storage
 
     snapshot = open_table(path).snapshot
     storage = Storage.at(snapshot.location)
     hints = CollationHints()
-    for held in collation_hints(snapshot).collations:
-        hints = hints.adding(_at(held, version))
+    for collation in collation_hints(snapshot).collations:
+        hints = hints.adding(_at(collation, version))
     actions = [hints_action(hints)]
     for row in raw_adds(storage, snapshot.details.segment).to_pylist():
         add: dict[str, Any] = json.loads(row["add"])
         stats = json.loads(add["stats"])
-        stats[_SECTIONS] = {_renamed(name, version): found for name, found in stats.get(_SECTIONS, {}).items()}
+        stats[_SECTIONS] = {_renamed(name, version): section for name, section in stats.get(_SECTIONS, {}).items()}
         text = json.dumps(stats, ensure_ascii=False)
         actions.append(json.dumps({"add": {**add, "stats": text, "dataChange": False}}, ensure_ascii=False))
     base = int(snapshot.version or 0)
@@ -48,7 +48,7 @@ def older_icu(path: str | os.PathLike[str], *, version: str = "77.1.0.0") -> int
 
 
 def _renamed(identifier: str, version: str) -> str:
-    from geolake_nb.core.collation import Collation
+    from geolake_nb.model.collation import Collation
 
     return str(_at(Collation.parse(identifier), version))
 

@@ -55,7 +55,7 @@ def scenes(folder: str | os.PathLike[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """Where a scene lies and what its cells tell."""
+    """The location of a scene and what its pixels show."""
 
     name: str
     epsg: int
@@ -126,14 +126,14 @@ class _Grid:
         """The row of the country in which a cell lies, counted from 1; 0 at sea."""
         import shapely
 
-        found = np.zeros((self.height, self.width), np.int64)
+        countries = np.zeros((self.height, self.width), np.int64)
         for number, (shape, box) in enumerate(zip(self.world.shapes, self.world.outlines, strict=True), start=1):
             near = (box[0] <= self.longitude) & (self.longitude <= box[2])
             near &= (box[1] <= self.latitude) & (self.latitude <= box[3])
             if near.any():
                 inside = shapely.contains_xy(shape, self.longitude[near], self.latitude[near])
-                found[near] = np.where(inside, number, found[near])
-        return found
+                countries[near] = np.where(inside, number, countries[near])
+        return countries
 
     @cached_property
     def passed(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -144,8 +144,8 @@ class _Grid:
         middle /= np.linalg.norm(middle)
         farthest = np.min(middle @ here.reshape(3, -1))
         near = np.flatnonzero(middle @ world.position >= farthest - 0.01)
-        places = np.stack(self._to.transform(world.longitude[near], world.latitude[near]))
-        columns, rows = np.floor(np.linalg.solve(self.axes, places - self.corner[:, None]))
+        points = np.stack(self._to.transform(world.longitude[near], world.latitude[near]))
+        columns, rows = np.floor(np.linalg.solve(self.axes, points - self.corner[:, None]))
         inside = (columns >= 0) & (columns < self.width) & (rows >= 0) & (rows < self.height)
         cells = (rows[inside] * self.width + columns[inside]).astype(np.int64)
         pairs = np.unique(np.stack([world.storm[near][inside], cells]), axis=1)
@@ -183,8 +183,8 @@ def _along(tracks: Cells) -> tuple[npt.NDArray[np.int64], Floats, Floats]:
     parts = np.maximum(1, np.ceil(np.radians(flat) * _EARTH / _SPEED)).astype(np.int64)
     leg = np.repeat(np.arange(len(ends)), parts)
     share = (np.arange(len(leg)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[leg]
-    places = start[leg] + step[leg] * share[:, None]
-    return owner[ends][leg], (places[:, 0] + 180) % 360 - 180, places[:, 1]
+    points = start[leg] + step[leg] * share[:, None]
+    return owner[ends][leg], (points[:, 0] + 180) % 360 - 180, points[:, 1]
 
 
 def _on_sphere(longitude: Floats, latitude: Floats) -> Floats:
@@ -222,7 +222,7 @@ def _picture(grid: _Grid) -> _Painted:
     pixels[border & (grid.country > 0)] = _BORDER
     glow = _smooth(grid.storms(), 1.2)
     strength = (glow / max(float(glow.max()), 1.0)) ** 0.75
-    at, colours = [place for place, _ in _HEAT], np.array([colour for _, colour in _HEAT])
+    at, colours = [position for position, _ in _HEAT], np.array([colour for _, colour in _HEAT])
     heat = np.stack([np.interp(strength, at, colours[:, channel]) for channel in range(3)], axis=-1)
     share = np.clip(strength * 1.5, 0, 0.95)[..., None]
     pixels = pixels * (1 - share) + heat * share
@@ -230,7 +230,7 @@ def _picture(grid: _Grid) -> _Painted:
 
 
 def _round_picture(grid: _Grid) -> _Painted:
-    """A picture inside a circle; outside of it, black is no data."""
+    """A picture inside a circle; outside of it, black means no data."""
     painted = _picture(grid)
     rows, columns = np.ogrid[: grid.height, : grid.width]
     reach = np.hypot(rows + 0.5 - grid.height / 2, columns + 0.5 - grid.width / 2)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["airports_delta"]
 
-# What the first commit says of itself, so that a table is known that may be made anew.
+# Marks the first commit, so that only tables of this function are replaced.
 _MARK = "demo table of geolake_nb"
 
 
@@ -43,5 +43,5 @@ def _make_room(path: Path) -> None:
         return
     first = path / "_delta_log" / "00000000000000000000.json"
     if not first.exists() or _MARK not in first.read_text():
-        raise AlreadyThereError("other files are there", where=str(path), remedy="choose a folder that is empty")
+        raise AlreadyThereError("the folder has other files", where=str(path), remedy="choose an empty folder")
     shutil.rmtree(path)

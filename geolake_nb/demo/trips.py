@@ -22,8 +22,8 @@ _TOOL = "spatialbench-cli"
 def trips(folder: str | os.PathLike[str], *, scale: float = 0.1) -> str:
     """The folder of four Parquet files of made-up taxi trips, 6 million for a scale of 1, without geo metadata.
 
-    Pick-up and drop-off are WKB points in plain binary columns. The same scale gives the same trips; those that are
-    there already are not made again.
+    Pick-up and drop-off are WKB points in plain binary columns. The same scale gives the same trips; existing
+    trips are not generated again.
 
     >>> trips("/tmp", scale=0)
     Traceback (most recent call last):
@@ -48,5 +48,5 @@ def _make(folder: str, scale: float) -> None:
     command = [tool, "--scale-factor", str(scale), "--tables", "trip", "--parts", "4", "--output-dir", folder]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
-        said = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
-        raise GeolakeError(f"the trips could not be made: {said[:300]}", where=folder)
+        reason = (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1]
+        raise GeolakeError(f"the trips could not be generated: {reason[:300]}", where=folder)

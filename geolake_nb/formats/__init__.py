@@ -1,1 +1,1 @@
-"""Reads a snapshot of a table of each format into one model; `storage` is the only place with file I/O."""
+"""Reads a snapshot of a table of each format into one model; `storage` is the only module with file I/O."""

@@ -1,1 +1,1 @@
-"""What a person sees in a notebook: the map, and what stands around it."""
+"""The notebook front end: the map, cards, editors and magics."""

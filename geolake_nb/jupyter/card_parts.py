@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.message_text import (
+from geolake_nb.jupyter.card_style import card_style
+from geolake_nb.jupyter.html import Child, Markup, tag
+from geolake_nb.jupyter.magic_words import quoted_word
+from geolake_nb.text.messages import (
     SECRET_NAME,
     plural,
     shortened,
     url_without_secrets,
     value_without_secrets,
 )
-from geolake_nb.jupyter.card_style import card_style
-from geolake_nb.jupyter.html import Child, Markup, tag
-from geolake_nb.jupyter.magic_words import quoted_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ _NAME_LENGTH = 300
 
 
 def card(kind: str, *parts: Child) -> Markup:
-    """The frame of a card; `kind` says in a word or two what it is about.
+    """The frame of a card; `kind` names its subject.
 
     >>> "<style>" in card("Plan", "nothing"), card("Plan").endswith("</div>")
     (True, True)
@@ -48,13 +48,13 @@ def card(kind: str, *parts: Child) -> Markup:
     return tag("div", card_style(), *parts, class_=classes, role="region", aria_label=kind)
 
 
-def title(kind: str, place: str, *rest: Child) -> Markup:
+def title(kind: str, subject: str, *rest: Child) -> Markup:
     """The first line of a card: what it is, and of which table.
 
     >>> title("Plan", "/t")
     '<p class="title"><strong>Plan</strong> <code>/t</code></p>'
     """
-    return tag("p", tag("strong", kind), " ", name(place), *rest, class_="title")
+    return tag("p", tag("strong", kind), " ", name(subject), *rest, class_="title")
 
 
 def name(text: str, length: int = _NAME_LENGTH) -> Markup:
@@ -88,18 +88,18 @@ def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
 def grid(
     headers: Sequence[str], rows: Iterable[Sequence[Child]], *, caption: str | None = None, numbers: Iterable[int] = ()
 ) -> Markup:
-    """A table with a header for each column; `numbers` are the columns that stand to the right.
+    """A table with a header for each column; `numbers` are the right-aligned columns.
 
     >>> grid(["a"], [[1]], numbers=[0]).count('class="number"')
     2
     """
     right = frozenset(numbers)
 
-    def kind(place: int) -> str | None:
-        return "number" if place in right else None
+    def kind(index: int) -> str | None:
+        return "number" if index in right else None
 
-    head = (tag("th", text, scope="col", class_=kind(place)) for place, text in enumerate(headers))
-    body = (tag("tr", (tag("td", cell, class_=kind(place)) for place, cell in enumerate(row))) for row in rows)
+    head = (tag("th", text, scope="col", class_=kind(index)) for index, text in enumerate(headers))
+    body = (tag("tr", (tag("td", cell, class_=kind(index)) for index, cell in enumerate(row))) for row in rows)
     label = None if caption is None else tag("caption", caption)
     return tag("div", tag("table", label, tag("thead", tag("tr", head)), tag("tbody", body)), class_="scroll")
 
@@ -114,7 +114,7 @@ def folded(summary: Child, *parts: Child, unfolded: bool = False) -> Markup:
 
 
 def bar(share: float | None, text: str) -> Markup:
-    """A share as a bar, with the same in words: a reader without eyes or styles misses nothing.
+    """A share as a bar, with the same in words for screen readers and plain pages.
 
     >>> bar(None, "no files")
     '<p>no files</p>'
@@ -126,7 +126,7 @@ def bar(share: float | None, text: str) -> Markup:
 
 
 def command(*words: str) -> Markup:
-    """A line that a click selects, to be pasted into a cell; words are quoted where they have to be.
+    """A command that a click selects, to paste into a cell; words are quoted where needed.
 
     >>> command("check", "my table")
     '<code class="command">%geolake check "my table"</code>'
@@ -135,7 +135,7 @@ def command(*words: str) -> Markup:
 
 
 def left_out(shown: int, total: int, how: str) -> Markup | None:
-    """The line under a list that is cut, with the way to all of it.
+    """The line under a truncated list, with the way to all of it.
 
     >>> left_out(20, 25, "t.files"), left_out(20, 20, "t.files")
     ('<p class="faint">5 more: t.files</p>', None)

@@ -58,7 +58,7 @@ _CSS = """
 .geolake-card .warning { color: var(--geolake-warn); font-weight: 600; }
 .geolake-card .info { color: color-mix(in srgb, var(--geolake-main) 65%, currentColor); font-weight: 600; }
 .geolake-card .good { color: var(--geolake-good); font-weight: 600; }
-.geolake-card .door { border-left: 4px solid var(--geolake-warn); padding-left: 10px; }
+.geolake-card .step { border-left: 4px solid var(--geolake-warn); padding-left: 10px; }
 @media print { .geolake-card { border-color: #999999; } }
 """
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ShownInCell", "close_whole", "open_whole", "shown_here"]
+__all__ = ["DisplayedInCell", "close_whole", "open_whole", "shown_here"]
 
 
-class ShownInCell:
+class DisplayedInCell:
     """Goes before the class of a widget: it notes which cells show the widget, and lets a closed one be shown again."""
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
@@ -34,7 +34,7 @@ def shown_here(widget: Any) -> None:
     open_whole(widget)
     shell: Any = get_ipython()
     parent = shell.get_parent() if hasattr(shell, "get_parent") else None
-    # JupyterLab, Notebook and VS Code name the cell; where nobody does, nobody can tell that it runs again.
+    # JupyterLab, Notebook and VS Code name the cell; elsewhere a rerun cannot be detected.
     cell = ((parent or {}).get("metadata") or {}).get("cellId")
     if cell is not None:
         _CellWidgets.of(shell).show(cell, widget)
@@ -54,11 +54,11 @@ def close_whole(*widgets: Any) -> None:
     from ipywidgets.widgets.widget_link import Link
 
     going = {id(part): part for widget in widgets for part in _parts(widget)}
-    others = [one for one in list(_instances.values()) if id(one) not in going]
-    links = [one for one in others if isinstance(one, Link)]
-    for one in others:
-        if one not in links:
-            for part in _parts(one):
+    others = [widget_ for widget_ in list(_instances.values()) if id(widget_) not in going]
+    links = [other for other in others if isinstance(other, Link)]
+    for other in others:
+        if other not in links:
+            for part in _parts(other):
                 going.pop(id(part), None)
     for link in links:
         if id(link.source[0]) in going or id(link.target[0]) in going:
@@ -78,10 +78,10 @@ class _CellWidgets:
 
     @classmethod
     def of(cls, shell: Any) -> _CellWidgets:
-        """The one of a shell, which hears of its cells from now on."""
+        """The one of a shell, which is registered for the events of its cells."""
         for hook in shell.events.callbacks["pre_run_cell"]:
-            if isinstance(found := getattr(hook, "__self__", None), cls):
-                return found
+            if isinstance(owner := getattr(hook, "__self__", None), cls):
+                return owner
         made = cls()
         shell.events.register("pre_run_cell", made.begin)
         shell.events.register("post_run_cell", made.end)
@@ -91,9 +91,9 @@ class _CellWidgets:
     def show(self, cell: str, widget: Any) -> None:
         """Note that a cell shows a widget."""
         here = self._shown.setdefault(cell, [])
-        if not any(one is widget for one in here):
+        if not any(shown is widget for shown in here):
             here.append(widget)
-        self._leaving = [one for one in self._leaving if one is not widget]
+        self._leaving = [leaving for leaving in self._leaving if leaving is not widget]
         if self._cleared:  # by this very output, at the latest
             self.end()
 
@@ -114,8 +114,8 @@ class _CellWidgets:
 
     def end(self, _: object = None) -> None:
         """Close what is not shown any more."""
-        shown = [one for held in self._shown.values() for one in held]
-        gone = [one for one in self._leaving if not any(one is other for other in shown)]
+        shown = [widget for widgets in self._shown.values() for widget in widgets]
+        gone = [widget for widget in self._leaving if not any(widget is other for other in shown)]
         self._leaving, self._cleared = [], False
         if gone:
             close_whole(*gone)
@@ -127,16 +127,16 @@ def _is_captured(message: dict[str, Any]) -> bool:
     from ipywidgets.widgets.widget import _instances
 
     parent = message["parent_header"].get("msg_id")
-    return any(isinstance(one, Output) and one.msg_id == parent for one in list(_instances.values()))
+    return any(isinstance(widget, Output) and widget.msg_id == parent for widget in list(_instances.values()))
 
 
 def _parts(widget: Any) -> Iterator[Any]:
     """The widget and all that it is made of, which comes first."""
     from ipywidgets import Widget
 
-    for one in (*getattr(widget, "children", ()), getattr(widget, "layout", None), getattr(widget, "style", None)):
-        if isinstance(one, Widget):
-            yield from _parts(one)
+    for part in (*getattr(widget, "children", ()), getattr(widget, "layout", None), getattr(widget, "style", None)):
+        if isinstance(part, Widget):
+            yield from _parts(part)
     yield widget
 
 

@@ -1,24 +1,25 @@
-"""Collations as they would be: the strings of a table, the edits that wait, and what they change in the schema."""
+"""A draft of collation changes: the strings of a table, the edits, and the resulting schema diff."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import dataclasses
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.collation_edit import with_collations
-from geolake_nb.core.message_text import printable
-from geolake_nb.core.schema import join_path, type_name
-from geolake_nb.core.schema_delta import from_delta_schema
-from geolake_nb.core.types import StringType
 from geolake_nb.errors import CollationError
-from geolake_nb.planning.delta.collate import schema_collation
-from geolake_nb.planning.delta.table_collations import statistics_text, table_collations
+from geolake_nb.formats.delta.collate import schema_collation
+from geolake_nb.formats.delta.collation_edit import with_collations
+from geolake_nb.formats.delta.schema import from_delta_schema
+from geolake_nb.formats.delta.table_collations import statistics_text, table_collations
+from geolake_nb.model.schema import join_path, type_name
+from geolake_nb.model.types import StringType
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from geolake_nb.core.collation import Collation
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.model.collation import Collation
+    from geolake_nb.model.snapshot import Snapshot
 
 __all__ = ["CollationDraft", "DiffLine", "DraftRow", "draft_of", "schema_diff"]
 
@@ -37,7 +38,7 @@ class DraftRow:
     collation: Collation | None = None
     """The one that it has now."""
     statistics: str = ""
-    """What is known of its statistics, in words."""
+    """A summary of its statistics."""
 
     @property
     def name(self) -> str:
@@ -47,7 +48,7 @@ class DraftRow:
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of the schema: `-` for one that goes, `+` for one that comes, a blank for one around them."""
+    """A line of the schema diff: `-` removed, `+` added, a blank for context."""
 
     sign: str
     text: str
@@ -58,9 +59,9 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class CollationDraft:
-    """The strings of a table with the edits that wait to be planned.
+    """The strings of a table with the edits that are not planned yet.
 
-    >>> from geolake_nb.core.collation import Collation
+    >>> from geolake_nb.model.collation import Collation
     >>> rows = (DraftRow(("a",), "struct", False), DraftRow(("a", "b"), "string", True, Collation("icu", "de")))
     >>> draft = CollationDraft(rows)
     >>> draft.setting([("a",)], "icu.de_CI").changes
@@ -71,11 +72,11 @@ class CollationDraft:
 
     rows: tuple[DraftRow, ...]
     """Parents before their children."""
-    edits: Mapping[_Path, Collation | None] = field(default_factory=dict)
+    edits: Mapping[_Path, Collation | None] = dataclasses.field(default_factory=dict)
     """The collations that strings would get, `None` for one that would lose its own."""
 
     def strings(self, paths: Iterable[_Path]) -> list[DraftRow]:
-        """The strings that are meant: those of the paths, and all that lie below them."""
+        """The strings at the paths, and all strings below them."""
         wanted = set(paths)
         return [
             row
@@ -87,7 +88,7 @@ class CollationDraft:
         """The draft in which the strings have this collation."""
         edits = {row.path: schema_collation(identifier, row.name) for row in self.strings(paths)}
         if not edits:
-            raise CollationError("no string is chosen", remedy="choose some in the list of strings")
+            raise CollationError("no string is selected", remedy="select some in the list of strings")
         return self._edited(edits)
 
     def dropping(self, paths: Iterable[_Path]) -> CollationDraft:
@@ -97,10 +98,10 @@ class CollationDraft:
     def keeping(self, paths: Iterable[_Path]) -> CollationDraft:
         """The draft in which the strings stay as they are."""
         left = {row.path for row in self.strings(paths)}
-        return replace(self, edits={path: one for path, one in self.edits.items() if path not in left})
+        return replace(self, edits={path: collation for path, collation in self.edits.items() if path not in left})
 
     def moved_to(self, now: CollationDraft) -> CollationDraft:
-        """The same edits on the strings of another version; one that is not there any more is an error."""
+        """The same edits on the strings of another version; a missing string is an error."""
         there = {row.path for row in now.rows if row.is_string}
         for path in self.edits:
             if path not in there:
@@ -115,13 +116,15 @@ class CollationDraft:
     @property
     def changes(self) -> dict[str, str | None]:
         """What `plan_collations` takes: the edits by the names of the strings."""
-        return {join_path(path): None if one is None else str(one) for path, one in self.edits.items()}
+        return {
+            join_path(path): None if collation is None else str(collation) for path, collation in self.edits.items()
+        }
 
-    def found(self, text: str) -> tuple[DraftRow, ...]:
-        """The rows whose path or collation has all words of the text, with what they lie in.
+    def matching(self, text: str) -> tuple[DraftRow, ...]:
+        """The rows whose path or collation has all words of the text, with their parents.
 
         >>> rows = (DraftRow(("a",), "struct", False), DraftRow(("a", "b"), "string", True))
-        >>> [row.name for row in CollationDraft(rows).found("B")], CollationDraft(rows).found("x")
+        >>> [row.name for row in CollationDraft(rows).matching("B")], CollationDraft(rows).matching("x")
         (['a', 'a.b'], ())
         """
         words = text.casefold().split()
@@ -151,23 +154,23 @@ class CollationDraft:
     def _edited(self, edits: Mapping[_Path, Collation | None]) -> CollationDraft:
         now = {row.path: row.collation for row in self.rows if row.is_string}
         every = {**self.edits, **edits}
-        return replace(self, edits={path: one for path, one in every.items() if one != now[path]})
+        return replace(self, edits={path: new for path, new in every.items() if new != now[path]})
 
 
 def draft_of(snapshot: Snapshot) -> CollationDraft:
     """The strings of a Delta table with their collations and statistics, and no edits."""
     known = table_collations(snapshot)
-    told = {one.path: statistics_text(one, known.file_count) for one in known.columns}
+    statistics = {column.path: statistics_text(column, known.file_count) for column in known.columns}
     every = list(snapshot.schema.walk_parts())
     around = {
-        path[: depth + 1] for path, found in every if isinstance(found.type, StringType) for depth in range(len(path))
+        path[: depth + 1] for path, field in every if isinstance(field.type, StringType) for depth in range(len(path))
     }
     rows = []
-    for path, found in every:
-        if isinstance(found.type, StringType):
-            rows.append(DraftRow(path, "string", True, found.type.collation, told.get(join_path(path), "")))
+    for path, field in every:
+        if isinstance(field.type, StringType):
+            rows.append(DraftRow(path, "string", True, field.type.collation, statistics.get(join_path(path), "")))
         elif path in around:
-            rows.append(DraftRow(path, type_name(found.type), False))
+            rows.append(DraftRow(path, type_name(field.type), False))
     return CollationDraft(tuple(rows))
 
 
@@ -178,15 +181,17 @@ def schema_diff(snapshot: Snapshot, draft: CollationDraft) -> tuple[DiffLine, ..
     after = dict(from_delta_schema(text, properties=metadata.configuration).walk_parts())
     before = dict(snapshot.schema.walk_parts())
     lines: list[DiffLine] = []
-    said: set[_Path] = set()
-    for path, found in before.items():
+    shown: set[_Path] = set()
+    for path, field in before.items():
         now = type_name(after[path].type)
-        if now == type_name(found.type):
+        if now == type_name(field.type):
             continue
         around = [path[: depth + 1] for depth in range(len(path) - 1)]
-        lines += [DiffLine(" ", _line(one, type_name(before[one].type))) for one in around if one not in said]
-        said.update(around)
-        lines += [DiffLine("-", _line(path, type_name(found.type))), DiffLine("+", _line(path, now))]
+        lines += [
+            DiffLine(" ", _line(parent, type_name(before[parent].type))) for parent in around if parent not in shown
+        ]
+        shown.update(around)
+        lines += [DiffLine("-", _line(path, type_name(field.type))), DiffLine("+", _line(path, now))]
     return tuple(lines)
 
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from geolake_nb.core.message_text import plural
 from geolake_nb.errors import GeolakeError, RefusedError
-from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.delta.collate import string_path
+from geolake_nb.formats.registry import DELTA
 from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
-from geolake_nb.jupyter.collation_names import collation_names, found_names
-from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, beside, button, control, heading, shown
+from geolake_nb.jupyter.collation_names import matching_names
+from geolake_nb.jupyter.editor_parts import Editor, PlanArea, beside, button, control, heading, shown
 from geolake_nb.jupyter.html import tag
-from geolake_nb.planning.delta.collate import string_path
+from geolake_nb.model.spark_collations import collation_names
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["CollationEditor"]
 
 _ROWS = 8
-_MOST_STRINGS = 500
-_MOST_NAMES = 200
-_MOST_LINES = 400
+_MAX_STRINGS = 500
+_MAX_NAMES = 200
+_MAX_LINES = 400
 
 
 class CollationEditor(Editor):
@@ -36,21 +37,21 @@ class CollationEditor(Editor):
     """
 
     usage = (
-        "An editor for the collations of strings, shown where a notebook runs. Choose strings and a collation, press\n"
+        "An editor for the collations of strings, for a live notebook. Choose strings and a collation, press\n"
         "Set or Drop, read the diff, press Plan. Without a front end: t.collations shows them, and\n"
         "t.plan_collations({'name': 'icu.de_CI'}) plans a change."
     )
 
     def __init__(self, table: Table, *, spark: Any = None, changes: Mapping[str, str | None] | None = None) -> None:
         super().__init__("collation-editor")
-        if table.snapshot.format is not TableFormat.DELTA:
-            what = f"collations are Delta's, and this table is {table.snapshot.format.value}"
+        if table.snapshot.format is not DELTA:
+            what = f"only Delta tables have collations, and this table is {table.snapshot.format.name}"
             raise RefusedError(what, where=table.location)
         self._spark = spark
         self.table = table
         self.draft = draft_of(table.snapshot)
         self.names = tuple(collation_names())
-        self.plan_place = PlanPlace(spark=spark, on_done=self._reload)
+        self.plan_area = PlanArea(spark=spark, on_done=self._reload)
         self._make_controls()
         for name, identifier in (changes or {}).items():
             path = string_path(table.schema, name, table.location)
@@ -66,7 +67,7 @@ class CollationEditor(Editor):
     @property
     def plan(self) -> Plan | None:
         """The plan that is shown."""
-        return self.plan_place.plan
+        return self.plan_area.plan
 
     def _make_controls(self) -> None:
         self.filter = control(ipywidgets.Text, "field-filter", "Filter strings", placeholder="part of a name")
@@ -75,10 +76,10 @@ class CollationEditor(Editor):
         self.search = control(ipywidgets.Text, "collation-search", "Search collations", placeholder="such as: de ci")
         self.offers = control(ipywidgets.Select, "collations", "Collation", rows=_ROWS)
         self.source = shown("source")
-        self.from_spark = button("spark-refresh", "Ask Spark for its collations", self._ask_spark)
-        self.set_button = button("set", "Set", self._set, tooltip="Give the chosen strings the chosen collation")
-        self.drop_button = button("drop", "Drop", self._drop, tooltip="Take the collation of the chosen strings away")
-        self.keep_button = button("keep", "Keep as is", self._keep, tooltip="Forget the edits of the chosen strings")
+        self.from_spark = button("spark-refresh", "Load collations from Spark", self._load_from_spark)
+        self.set_button = button("set", "Set", self._set, tooltip="Set the selected collation on the selected strings")
+        self.drop_button = button("drop", "Drop", self._drop, tooltip="Remove the collation from the selected strings")
+        self.keep_button = button("keep", "Keep as is", self._keep, tooltip="Discard the edits of the selected strings")
         self.refresh = control(
             ipywidgets.Checkbox, "refresh", "Compute statistics for files that lack them", indent=False
         )
@@ -92,7 +93,7 @@ class CollationEditor(Editor):
         self.filter.observe(self._filtered, names="value")
         self.search.observe(self._searched, names="value")
         for box in (self.refresh, self.upgrade):
-            box.observe(lambda _: self.plan_place.clear(), names="value")
+            box.observe(lambda _: self.plan_area.clear(), names="value")
         self.add(
             heading("Collations", self.table.location),
             beside(
@@ -105,13 +106,13 @@ class CollationEditor(Editor):
             self.diff,
             ipywidgets.HBox([self.plan_button]),
             self.status,
-            self.plan_place.box,
+            self.plan_area.box,
         )
 
     def _set(self) -> None:
         with self.trying():
             if self.offers.value is None:
-                raise GeolakeError("no collation is chosen", remedy="choose one in the list of collations")
+                raise GeolakeError("no collation is selected", remedy="select one in the list of collations")
             self.draft = self.draft.setting(self.fields.value, self.offers.value)
             self._edited()
 
@@ -129,11 +130,11 @@ class CollationEditor(Editor):
         with self.trying():
             self._move(self.table.newest())
             if not (self.draft.edits or self.refresh.value or self.upgrade.value):
-                raise GeolakeError("there is no change to plan", remedy="set or drop a collation first")
+                raise GeolakeError("no change to plan", remedy="set or drop a collation first")
             made = self.table.plan_collations(
                 self.draft.changes, refresh=self.refresh.value, upgrade=self.upgrade.value
             )
-            self.plan_place.show(made)
+            self.plan_area.show(made)
 
     def _reload(self) -> None:
         """A plan is applied: show the table as it is now."""
@@ -141,30 +142,30 @@ class CollationEditor(Editor):
             self._move(self.table.newest())
 
     def _move(self, table: Table) -> None:
-        """Go on with another version of the table."""
+        """Continue with another version of the table."""
         if table.version != self.table.version:
             self.draft = self.draft.moved_to(draft_of(table.snapshot))
             self.table = table
             self._look()
 
-    def _ask_spark(self) -> None:
+    def _load_from_spark(self) -> None:
         from geolake_nb.spark.collation_check import spark_collations
         from geolake_nb.spark.session import running_session
 
         with self.trying():
             session = running_session(self._spark)
             if session is None:
-                raise GeolakeError("no Spark session runs", remedy="start one, or call t.edit_collations(spark=spark)")
+                raise GeolakeError(
+                    "no Spark session is running", remedy="start one, or call t.edit_collations(spark=spark)"
+                )
             known = spark_collations(session)
-            self.names = tuple(str(one) for one in known if not one.is_default)
+            self.names = tuple(str(collation) for collation in known if not collation.is_default)
             versions = ", ".join(sorted(set(known.values())))
-            self.source.value = str(
-                tag("span", f"from Spark, which compares by ICU {versions}", class_="geolake-faint")
-            )
+            self.source.value = str(tag("span", f"from Spark, ICU {versions}", class_="geolake-faint"))
             self._searched(None)
 
     def _edited(self) -> None:
-        self.plan_place.clear()
+        self.plan_area.clear()
         self._look()
 
     def _look(self) -> None:
@@ -173,24 +174,24 @@ class CollationEditor(Editor):
         self._searched(None)
         lines = schema_diff(self.table.snapshot, self.draft)
         signs = {"-": "gone", "+": "new"}
-        text = [tag("span", str(line), tag("br"), class_=signs.get(line.sign)) for line in lines[:_MOST_LINES]]
+        text = [tag("span", str(line), tag("br"), class_=signs.get(line.sign)) for line in lines[:_MAX_LINES]]
         changed = plural(len(self.draft.edits), "string")
-        about = f"The schema changes in {changed}:" if lines else "The schema stays as it is."
-        more = [f"and {len(lines) - _MOST_LINES:,} lines more"] if len(lines) > _MOST_LINES else []
+        about = f"The schema changes in {changed}:" if lines else "The schema does not change."
+        more = [f"and {len(lines) - _MAX_LINES:,} lines more"] if len(lines) > _MAX_LINES else []
         self.diff.value = str(tag("div", tag("p", about), tag("pre", text, more) if lines else None))
 
     def _choose(self, changes: Mapping[str, str | None]) -> None:
         """Mark the strings that have edits to begin with, and the collation of the first."""
         self.fields.value = tuple(
-            row.path for row in self.draft.found(self.filter.value) if row.path in self.draft.edits
+            row.path for row in self.draft.matching(self.filter.value) if row.path in self.draft.edits
         )
         first = next(iter(changes.values()), None)
         if first in self.offers.options:
             self.offers.value = first
 
     def _filtered(self, _: object) -> None:
-        rows = self.draft.found(self.filter.value)
-        here = rows[:_MOST_STRINGS]
+        rows = self.draft.matching(self.filter.value)
+        here = rows[:_MAX_STRINGS]
         chosen = set(self.fields.value)
         self.fields.options = [(self.draft.label(row), row.path) for row in here]
         self.fields.value = tuple(row.path for row in here if row.path in chosen)
@@ -199,7 +200,7 @@ class CollationEditor(Editor):
         self.note.value = str(tag("span", f"{plural(count, 'string')}{left}", class_="geolake-faint"))
 
     def _searched(self, _: object) -> None:
-        found = found_names(self.names, self.search.value)[:_MOST_NAMES]
+        matches = matching_names(self.names, self.search.value)[:_MAX_NAMES]
         kept: Any = self.offers.value
-        self.offers.options = found
-        self.offers.value = kept if kept in found else found[0] if found else None
+        self.offers.options = matches
+        self.offers.value = kept if kept in matches else matches[0] if matches else None

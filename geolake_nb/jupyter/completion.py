@@ -7,10 +7,10 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.types import GeographyType, GeometryType, StringType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.jupyter.collation_names import collation_names
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
+from geolake_nb.model.spark_collations import collation_names
+from geolake_nb.model.types import GeographyType, GeometryType, StringType
 from geolake_nb.reference import topics
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from geolake_nb.api.table import Table
-    from geolake_nb.core.types import DataType
+    from geolake_nb.model.types import DataType
 
 __all__ = ["add_completion", "offers", "remove_completion"]
 
@@ -30,13 +30,13 @@ _PART = re.compile(r"[\w.]*$")
 _SAFE = re.compile(r"[\w.]+")
 _QUOTES = "'\""
 _IDENTIFIER = "geolake_nb"
-_MOST = 200
+_MAX_OFFERS = 200
 _GEO = (GeometryType, GeographyType)
 _GEO_TYPES = ["geography(OGC:CRS84, spherical)", "geometry(OGC:CRS84)", "geometry(EPSG:3857)"]
 
 
 def offers(text: str, cell_line: int, names: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """What may stand where the text ends, and the part of the text that it replaces.
+    """The completions at the end of the text, and the part of the text that they replace.
 
     `text` is the cell up to the cursor, `cell_line` the line of the cursor, `names` the variables of the notebook.
 
@@ -47,16 +47,16 @@ def offers(text: str, cell_line: int, names: Mapping[str, Any]) -> tuple[str, li
     """
     lines = text.split("\n")
     head = lines[0] if cell_line else lines[-1]
-    found = _MAGIC.match(head)
-    if found is None:
+    match = _MAGIC.match(head)
+    if match is None:
         return "", []
     if cell_line:
-        return _in_body(head[found.end() :], lines[-1], names) if found.group(1) == "%%" else ("", [])
-    return _in_line(head[found.end() :], names)
+        return _in_body(head[match.end() :], lines[-1], names) if match.group(1) == "%%" else ("", [])
+    return _in_line(head[match.end() :], names)
 
 
 def add_completion(shell: InteractiveShell) -> None:
-    """Have Tab offer these in the shell, in front of what Python itself offers."""
+    """Register the completions in the shell, before those of Python."""
     from IPython.core.completer import context_matcher
 
     remove_completion(shell)
@@ -67,17 +67,17 @@ def add_completion(shell: InteractiveShell) -> None:
 
         lines = context.full_text.split("\n")
         before = "\n".join([*lines[: context.cursor_line], context.text_until_cursor])
-        fragment, found = offers(before, context.cursor_line, shell.user_ns)
-        completions = [SimpleCompletion(text=one, type="magic") for one in found]
-        return {"completions": completions, "matched_fragment": fragment, "suppress": bool(found), "ordered": True}
+        fragment, texts = offers(before, context.cursor_line, shell.user_ns)
+        completions = [SimpleCompletion(text=text, type="magic") for text in texts]
+        return {"completions": completions, "matched_fragment": fragment, "suppress": bool(texts), "ordered": True}
 
     shell.Completer.custom_matchers.append(matcher)
 
 
 def remove_completion(shell: InteractiveShell) -> None:
-    """Have Tab offer these no more."""
+    """Unregister the completions."""
     matchers = shell.Completer.custom_matchers
-    matchers[:] = [one for one in matchers if getattr(one, "matcher_identifier", None) != _IDENTIFIER]
+    matchers[:] = [other for other in matchers if getattr(other, "matcher_identifier", None) != _IDENTIFIER]
 
 
 def _in_line(line: str, names: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -94,9 +94,11 @@ def _in_line(line: str, names: Mapping[str, Any]) -> tuple[str, list[str]]:
     if word.startswith("-"):
         if equals:
             return _value(parser, flag, value, _named(rest, names))
-        return word, _starting(word, (one for one in _flags(parser) if one.startswith("--") and one not in rest))
-    asked = _flags(parser).get(rest[-1]) if rest else None
-    if asked is not None and asked.nargs is None and asked.type is None:
+        return word, _starting(
+            word, (known for known in _flags(parser) if known.startswith("--") and known not in rest)
+        )
+    option = _flags(parser).get(rest[-1]) if rest else None
+    if option is not None and option.nargs is None and option.type is None:
         return _value(parser, rest[-1], word, _named(rest, names))
     if _positionals(parser, rest) == 0:
         return word, _starting(word, [*_tables(names), *_catalogs()]) + _paths(word)
@@ -114,19 +116,19 @@ def _after_table(name: str, word: str, table: Table | None) -> tuple[str, list[s
     if name == "collations":
         if equals:
             return value, _starting(value, [*collation_names(), "none"])
-        return column, _starting(column, (f"{one}=" for one in _paths_of(table, (StringType,))))
+        return column, _starting(column, (f"{path}=" for path in _paths_of(table, (StringType,))))
     if name == "enable":
         if equals:
             return value, _starting(value, _GEO_TYPES)
         features = ("collations", "geospatial")
-        return column, _starting(column, [*(f"{one}=" for one in _paths_of(table)), *features])
+        return column, _starting(column, [*(f"{path}=" for path in _paths_of(table)), *features])
     if name in ("convert", "export"):
         return word, _paths(word)
     return "", []
 
 
 def _value(parser: argparse.ArgumentParser, flag: str, word: str, table: Table | None) -> tuple[str, list[str]]:
-    """What may stand after a flag."""
+    """The completions after a flag."""
     known = _flags(parser).get(flag)
     if known is None:
         return "", []
@@ -146,8 +148,8 @@ def _value(parser: argparse.ArgumentParser, flag: str, word: str, table: Table |
 
 
 def _columns(text: str, table: Table | None, kinds: tuple[type, ...] | None = None) -> tuple[str, list[str]]:
-    found = _PART.search(text)
-    part = found.group() if found else ""
+    match = _PART.search(text)
+    part = match.group() if match else ""
     return part, _starting(part, _paths_of(table, kinds))
 
 
@@ -159,16 +161,16 @@ def _cut(line: str) -> tuple[list[str], str]:
     """
     words: list[str] = []
     word, quote = "", ""
-    for one in line:
+    for character in line:
         if quote:
-            quote = "" if one == quote else quote
-        elif one in _QUOTES:
-            quote = one
-        elif one.isspace():
+            quote = "" if character == quote else quote
+        elif character in _QUOTES:
+            quote = character
+        elif character.isspace():
             words += [word] if word else []
             word = ""
             continue
-        word += one
+        word += character
     return words, word
 
 
@@ -191,7 +193,7 @@ def _positionals(parser: argparse.ArgumentParser, words: list[str]) -> int:
 
 
 def _starting(start: str, words: Iterable[str]) -> list[str]:
-    return sorted(dict.fromkeys(word for word in words if word.startswith(start)))[:_MOST]
+    return sorted(dict.fromkeys(word for word in words if word.startswith(start)))[:_MAX_OFFERS]
 
 
 def _tables(names: Mapping[str, Any]) -> list[str]:
@@ -202,8 +204,8 @@ def _tables(names: Mapping[str, Any]) -> list[str]:
 
 def _named(words: list[str], names: Mapping[str, Any]) -> Table | None:
     """The table that one of the words is the variable of; a path is not opened for a Tab."""
-    held = set(_tables(names))
-    return next((names[word] for word in words if word in held), None)
+    known = set(_tables(names))
+    return next((names[word] for word in words if word in known), None)
 
 
 def _paths_of(table: Table | None, kinds: tuple[type, ...] | None = None) -> list[str]:
@@ -211,8 +213,8 @@ def _paths_of(table: Table | None, kinds: tuple[type, ...] | None = None) -> lis
     if table is None:
         return []
 
-    def fits(found: DataType) -> bool:
-        return kinds is None or isinstance(found, kinds)
+    def fits(data_type: DataType) -> bool:
+        return kinds is None or isinstance(data_type, kinds)
 
     return [path for path, field in table.schema.walk() if fits(field.type) and _SAFE.fullmatch(path)]
 
@@ -232,7 +234,7 @@ def _paths(word: str) -> list[str]:
     folder, part = os.path.split(typed)
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
-            found = [
+            paths = [
                 os.path.join(folder, entry.name) + (os.sep if entry.is_dir() else "")
                 for entry in entries
                 if entry.name.startswith(part) and entry.name.isprintable() and not entry.name.startswith(".")
@@ -240,4 +242,4 @@ def _paths(word: str) -> list[str]:
     except OSError:
         return []
     quoted = word[:1] if word[:1] in _QUOTES else ""
-    return sorted(f"{quoted}{path}" if quoted else shlex.quote(path) for path in found)[:_MOST]
+    return sorted(f"{quoted}{path}" if quoted else shlex.quote(path) for path in paths)[:_MAX_OFFERS]

@@ -1,4 +1,4 @@
-"""What editors are made of: controls with a label and a name, a line that says what happened, a place for a plan."""
+"""What editors are made of: controls with a label and a name, a status line, an area for a plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.api.plan import Plan, Report
 
-__all__ = ["Editor", "PlanPlace", "beside", "button", "control", "heading", "hidden", "shown"]
+__all__ = ["Editor", "PlanArea", "beside", "button", "control", "heading", "hidden", "shown"]
 
 # The notebook's own colours, so that light and dark themes both fit; mixed with that of the text to be readable.
 _CSS = """
@@ -65,7 +65,7 @@ _WIDE = "100%"
 
 
 def control(kind: type, name: str, label: str, **options: Any) -> Any:
-    """A control with a label that a screen reader says, and the class `geolake-NAME` for styles and for tests.
+    """A control with a label for screen readers, and the class `geolake-NAME` for styles and for tests.
 
     >>> control(ipywidgets.Text, "search", "Search").description
     'Search'
@@ -90,13 +90,13 @@ def button(name: str, label: str, act: Callable[[], None], **options: Any) -> An
     return widget
 
 
-def heading(text: str, place: str) -> Any:
+def heading(text: str, location: str) -> Any:
     """The first line of an editor: what it is, and of which table."""
-    return ipywidgets.HTML(str(tag("div", text, " ", tag("code", place), class_="geolake-heading")))
+    return ipywidgets.HTML(str(tag("div", text, " ", tag("code", location), class_="geolake-heading")))
 
 
 def beside(*columns: Sequence[Any]) -> Any:
-    """Columns of controls, each label above its control; they are below each other where there is no room.
+    """Columns of controls, each label above its control; they wrap where there is no room.
 
     >>> len(beside([control(ipywidgets.Text, "search", "Search")], []).children)
     2
@@ -110,21 +110,21 @@ def beside(*columns: Sequence[Any]) -> Any:
 
 
 def shown(name: str) -> Any:
-    """A place for HTML of ours, empty at first."""
+    """A widget for our own HTML, empty at first."""
     widget = ipywidgets.HTML()
     widget.add_class(f"geolake-{name}")
     return widget
 
 
 def hidden(widget: Any, *, when: bool) -> None:
-    """Hide or show a widget; a hidden one is not in the way of a keyboard either."""
+    """Hide or show a widget; the keyboard skips a hidden one."""
     widget.layout.display = "none" if when else None
 
 
 class Editor:
-    """A box of controls that a cell shows; a terminal gets a text that says what it is.
+    """A box of controls that a cell shows; a terminal gets a text about it.
 
-    A class of editors makes `box` and says in `usage` how it is used without a mouse or a front end.
+    A subclass fills `box`, and describes in `usage` how to do the same without a front end.
     """
 
     usage = ""
@@ -145,28 +145,28 @@ class Editor:
         return f"{self!r}\n{self.usage}"
 
     def add(self, *widgets: Any) -> None:
-        """Put widgets below those that are there."""
+        """Append widgets."""
         self.box.children = (*self.box.children, *widgets)
 
-    def say(self, text: str, *, kind: str | None = None) -> None:
-        """Tell what happened, as text."""
+    def show_status(self, text: str, *, kind: str | None = None) -> None:
+        """Show a text in the status line."""
         self.status.value = str(tag("p", text, class_=kind, role="status")) if text else ""
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """Whatever goes wrong inside is said in the status line: a click has nobody else to tell."""
-        self.say("")
+        """Show errors in the status line: a click has no caller that could catch them."""
+        self.show_status("")
         try:
             yield
         except GeolakeError as problem:
-            self.say(str(problem), kind="error")
+            self.show_status(str(problem), kind="error")
         except KeyboardInterrupt:
-            self.say("Cancelled.")
-        except Exception as problem:  # noqa: BLE001 - a click has nobody else to tell
-            self.say(f"{type(problem).__name__}: {problem}", kind="error")
+            self.show_status("Cancelled.")
+        except Exception as problem:  # noqa: BLE001 - a click has no caller to catch it
+            self.show_status(f"{type(problem).__name__}: {problem}", kind="error")
 
 
-class PlanPlace:
+class PlanArea:
     """Where an editor shows its plan: the card, and the buttons that apply it."""
 
     def __init__(self, *, spark: Any = None, on_done: Callable[[], None] | None = None) -> None:
@@ -183,7 +183,7 @@ class PlanPlace:
         return self.view is not None and self.view.is_running
 
     def show(self, plan: Plan) -> None:
-        """Show a plan in the place of the last one."""
+        """Show a plan instead of the last one."""
         if self.is_running:
             raise GeolakeError("a plan is being applied", remedy="wait for it, or cancel it")
         self.clear()
@@ -193,7 +193,7 @@ class PlanPlace:
         self.box.children = (card, *(() if self.view is None else (self.view.box,)))
 
     def clear(self) -> None:
-        """Show none: what was planned is not what is asked for any more."""
+        """Show none: the plan does not match the controls any more."""
         if not self.is_running and self.box.children:
             last, self.plan, self.view, self.box.children = self.box.children, None, None, ()
             close_whole(*last)

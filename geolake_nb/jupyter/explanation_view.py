@@ -10,11 +10,11 @@ from geolake_nb.jupyter.cell_widgets import close_whole, open_whole
 from geolake_nb.jupyter.html import tag
 from geolake_nb.jupyter.live_part import display_live
 from geolake_nb.jupyter.progress import in_notebook
-from geolake_nb.planning.mapped_column import filtered_column
+from geolake_nb.scan.mapped_column import filtered_column
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.map_view import GeolakeMap
-    from geolake_nb.planning.scan.explanation import Explanation
+    from geolake_nb.scan.explanation import Explanation
 
 __all__ = ["ExplanationView", "display_explanation"]
 
@@ -28,11 +28,11 @@ def display_explanation(explanation: Explanation) -> None:
     # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
     display({"text/html": render(explanation), "text/plain": str(explanation)}, raw=True)  # type: ignore[no-untyped-call]
     if in_notebook() and explanation.snapshot.files.geo_columns:
-        display_live(ExplanationView(explanation).box, f"{_SHOW}: a button, where the notebook runs")
+        display_live(ExplanationView(explanation).box, f"{_SHOW}: a button in a live notebook")
 
 
 class ExplanationView:
-    """The part of an explanation's view that acts; `box` is the widget, `map` is there once it was shown."""
+    """The part of an explanation's view that acts; `box` is the widget, `map` is set once it was shown."""
 
     def __init__(self, explanation: Explanation) -> None:
         import ipywidgets

@@ -1,4 +1,4 @@
-"""The boxes of a table as files for other tools: GeoJSON, GeoParquet and a page with the map."""
+"""The bounds of a table's files for other tools: GeoJSON, GeoParquet and a page with the map."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.file_table import plain_values
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.written_file import written_file
-from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
+from geolake_nb.model.file_table import plain_values
+from geolake_nb.scan.mapped_column import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.api.table import Table
-    from geolake_nb.formats.snapshot import Snapshot
     from geolake_nb.jupyter.map_layers import PlacedBoxes
+    from geolake_nb.model.snapshot import Snapshot
 
     Target = str | os.PathLike[str]
 
@@ -41,10 +41,10 @@ _WORLD = (-180.0, -90.0, 180.0, 90.0)
 
 
 def export(table: Table, path: Target, column: str | None = None) -> Path:
-    """Write what the ending of the path stands for."""
+    """Write the format of the file extension."""
     suffix = Path(path).suffix.lower()
     if suffix not in _WRITERS:
-        what = f"no export has the ending {suffix!r}" if suffix else "the path has no ending that tells the format"
+        what = f"unsupported file extension {suffix!r}" if suffix else "the path has no file extension"
         raise GeolakeError(what, where=os.fspath(path), remedy=f"use one of: {', '.join(sorted(_WRITERS))}")
     return _WRITERS[suffix](table, path, column)
 
@@ -60,7 +60,7 @@ def to_geojson(snapshot: Snapshot, path: Target | None = None, column: str | Non
 
 
 def feature_collection(snapshot: Snapshot, column: str | None = None) -> dict[str, Any]:
-    """One feature a file, in WGS84; a file whose bounds are missing or have no place has a null geometry."""
+    """One feature a file, in WGS84; a file whose bounds are missing or invalid has a null geometry."""
     import shapely
 
     name = mapped_column(snapshot, column)
@@ -71,9 +71,9 @@ def feature_collection(snapshot: Snapshot, column: str | None = None) -> dict[st
     features = []
     for text, row, box in zip(texts.tolist(), facts, placed.boxes.tolist(), strict=True):
         # RFC 7946, 5.2: the first longitude of a bbox is the western one, so one across 180 has west > east.
-        place = {} if text is None else {"bbox": box}
+        bbox = {} if text is None else {"bbox": box}
         geometry = None if text is None else json.loads(text)
-        features.append({"type": "Feature", **place, "geometry": geometry, "properties": row})
+        features.append({"type": "Feature", **bbox, "geometry": geometry, "properties": row})
     return {"type": "FeatureCollection", "features": features}
 
 
@@ -82,7 +82,7 @@ def to_geoparquet(snapshot: Snapshot, path: Target, column: str | None = None) -
     import pyarrow.parquet as pq
     import shapely
 
-    from geolake_nb.core.geoparquet import Covering, GeoColumn, GeoMetadata, to_geo_metadata
+    from geolake_nb.parquet.geoparquet import Covering, GeoColumn, GeoMetadata, to_geo_metadata
 
     name = mapped_column(snapshot, column)
     placed = place_boxes(snapshot.files.boxes(name), geo_type_of(snapshot, name))
@@ -91,7 +91,7 @@ def to_geoparquet(snapshot: Snapshot, path: Target, column: str | None = None) -
     known = ~shapely.is_missing(shapes)
     fields = ("xmin", "ymin", "xmax", "ymax")
     covering = pa.StructArray.from_arrays(
-        [pa.array(sides[:, place]) for place in range(4)], names=list(fields), mask=pa.array(~known)
+        [pa.array(sides[:, index]) for index in range(4)], names=list(fields), mask=pa.array(~known)
     )
     wkb = [None if shape is None else bytes(shape) for shape in shapely.to_wkb(shapes, byte_order=1).tolist()]
     table = file_facts(snapshot, name, placed)
@@ -108,13 +108,13 @@ def to_geoparquet(snapshot: Snapshot, path: Target, column: str | None = None) -
 
 
 def file_facts(snapshot: Snapshot, column: str, placed: PlacedBoxes) -> pa.Table:
-    """`path, rows, bytes, partition.…, problem`: what travels with each box."""
+    """`path, rows, bytes, partition.…, problem`: the properties of each box."""
     table = snapshot.files.table
-    names = ["path", "rows", "bytes", *(one for one in table.column_names if one.startswith("partition."))]
+    names = ["path", "rows", "bytes", *(column for column in table.column_names if column.startswith("partition."))]
     facts = table.select(names)
-    for place, name in enumerate(names[3:], start=3):
-        texts = [None if one is None else str(one) for one in plain_values(facts[name])]
-        facts = facts.set_column(place, name, pa.array(texts, pa.string()))
+    for index, name in enumerate(names[3:], start=3):
+        texts = [None if value is None else str(value) for value in plain_values(facts[name])]
+        facts = facts.set_column(index, name, pa.array(texts, pa.string()))
     stored = table[f"{column}.problem"].to_pylist()
     problems = [
         placed.reasons[flag - 1] if flag else problem
@@ -126,9 +126,9 @@ def file_facts(snapshot: Snapshot, column: str, placed: PlacedBoxes) -> pa.Table
 def box_shapes(placed: PlacedBoxes) -> NDArray[np.object_]:
     """The boxes as shapely's: cut at 180 degrees where they cross it, points and lines where they have no area.
 
-    >>> from geolake_nb.core.box import Box
-    >>> from geolake_nb.core.box_column import BoxColumn
-    >>> from geolake_nb.core.crs import CRS84
+    >>> from geolake_nb.model.box import Box
+    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.crs import CRS84
     >>> boxes = BoxColumn.from_boxes([Box(170, 0, -170, 1), Box(1, 2, 1, 2), None])
     >>> [shape and shape.wkt for shape in box_shapes(place_boxes(boxes, CRS84))]  # doctest: +ELLIPSIS
     ['MULTIPOLYGON (((180 0, 180 1, ...', 'POINT (1 2)', None]

@@ -14,13 +14,13 @@ __all__ = ["load", "unload"]
 
 
 def load(shell: InteractiveShell) -> None:
-    """Give the shell `%geolake`."""
+    """Register `%geolake` in the shell."""
     shell.register_magics(GeolakeMagics)
     add_completion(shell)
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take it away again."""
+    """Unregister it."""
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("geolake", None)
     remove_completion(shell)

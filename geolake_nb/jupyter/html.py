@@ -37,7 +37,7 @@ _PLAIN_CSS = re.compile(r"[^<>&]*")
 
 
 def tag(name: str, *children: Child, **attributes: str | float | bool | None) -> Markup:
-    """One element; a child that is no `Markup` is text, an attribute that is `None` or false is left out.
+    """One element; a child that is not `Markup` is text, an attribute that is `None` or false is left out.
 
     `class_` is `class` and `aria_label` is `aria-label`; `share` is the width of a part of a bar, from 0 to 1.
 
@@ -47,14 +47,14 @@ def tag(name: str, *children: Child, **attributes: str | float | bool | None) ->
     '<ul><li>1</li><li>2</li></ul>'
     >>> tag("script", "1")
     Traceback (most recent call last):
-    ValueError: no element 'script' is made here
+    ValueError: unknown element 'script'
     """
     if name not in _ELEMENTS.split():
-        raise ValueError(f"no element {name!r} is made here")
+        raise ValueError(f"unknown element {name!r}")
     head = "".join([name, *(_attribute(key, value) for key, value in attributes.items())])
     if name in _VOID:
         return Markup(f"<{head}>")
-    if name == "style" and not all(isinstance(one, str) and _PLAIN_CSS.fullmatch(one) for one in children):
+    if name == "style" and not all(isinstance(child, str) and _PLAIN_CSS.fullmatch(child) for child in children):
         # A browser does not read escapes in a style sheet: one that needs them is not ours.
         raise ValueError("a style sheet has none of < > &")
     inside = "".join(children) if name == "style" else join(*children)  # type: ignore[arg-type]
@@ -71,12 +71,16 @@ def join(*children: Child) -> Markup:
 
 
 def visible(text: str) -> str:
-    r"""The text with what has no shape on a screen, or turns around what stands beside it, written out.
+    r"""The text with what has no shape on a screen, or reverses its neighbours, escaped.
 
     >>> visible("été\n\x1b[31m"), visible("")
     ('été\\n\\x1b[31m', '')
     """
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
+    )
 
 
 def _inside(child: Child) -> str:
@@ -103,7 +107,7 @@ def _attribute(key: str, value: str | float | bool | None) -> str:
     text = str(value)
     if name in _WORDS:
         if not _WORDS[name].fullmatch(text):
-            raise ValueError(f"{text!r} is no {name} of ours")
+            raise ValueError(f"unknown {name} {text!r}")
     elif name not in _TEXTS:
-        raise ValueError(f"no attribute {name!r} is made here")
+        raise ValueError(f"unknown attribute {name!r}")
     return f' {name}="{html.escape(visible(text))}"'

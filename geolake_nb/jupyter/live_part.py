@@ -10,7 +10,7 @@ from geolake_nb.jupyter.progress import in_notebook
 __all__ = ["display_live"]
 
 
-def display_live(widget: Any, told: str) -> None:
+def display_live(widget: Any, text: str) -> None:
     """Show a widget under a card; a notebook that is printed or looked at without a kernel has the text instead."""
     if not in_notebook():
         return
@@ -18,5 +18,5 @@ def display_live(widget: Any, told: str) -> None:
 
     shown_here(widget)
     # The text of the widget itself would be its code, with all its traits.
-    bundle = {**widget._repr_mimebundle_(), "text/plain": told}
+    bundle = {**widget._repr_mimebundle_(), "text/plain": text}
     display(bundle, raw=True)  # type: ignore[no-untyped-call]

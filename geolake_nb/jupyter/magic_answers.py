@@ -1,4 +1,4 @@
-"""What each subcommand of `%geolake` does with the table: it asks, and hands back what it got."""
+"""The subcommands of `%geolake`: each calls the table and returns the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.cli.collations import collation_changes
 from geolake_nb.cli.convert import convert_plan
-from geolake_nb.cli.explain import window
+from geolake_nb.cli.explain import query_of
 from geolake_nb.cli.plan_options import geo_types
 from geolake_nb.cli.repair import repair_plan
 from geolake_nb.cli.rewrite import rewrite_plan
@@ -26,28 +26,29 @@ __all__ = ["answer"]
 
 
 def answer(name: str, table: Table, options: Options) -> Any:
-    """What the subcommand of that name says about the table."""
+    """The result of the subcommand of that name."""
     return _ANSWERS[name](table, options)
 
 
 def _row_groups(table: Table, options: Options) -> Any:
-    from geolake_nb.jupyter.shown_rows import ShownRows
+    from geolake_nb.jupyter.table_rows import TableRows
 
-    with shown_progress("footers") as tell:
-        return ShownRows("row groups", table.row_groups(on_progress=tell))
+    with shown_progress("footers") as on_progress:
+        return TableRows("row groups", table.row_groups(on_progress=on_progress))
 
 
 def _rasters(table: Table, options: Options) -> Any:
-    from geolake_nb.jupyter.shown_rows import ShownRows
+    from geolake_nb.jupyter.table_rows import TableRows
 
-    with shown_progress("files") as tell:
+    with shown_progress("files") as on_progress:
         if options.browse:
-            return table.browse_rasters(on_progress=tell)
-        return ShownRows("rasters", table.rasters(on_progress=tell))
+            return table.browse_rasters(on_progress=on_progress)
+        return TableRows("rasters", table.rasters(on_progress=on_progress))
 
 
 def _map(table: Table, options: Options) -> Any:
-    return table.map(column=options.column, where=options.where, **_given(color=options.color))
+    given = _given(color=options.color, box_crs=options.box_crs)
+    return table.map(column=options.column, where=query_of(options), **given)
 
 
 def _export(table: Table, options: Options) -> Any:
@@ -55,25 +56,31 @@ def _export(table: Table, options: Options) -> Any:
 
 
 def _report(table: Table, options: Options) -> Any:
-    with shown_progress("files") as tell:
+    with shown_progress("files") as on_progress:
         return table.report(
-            options.output, where=options.where, column=options.column, footers=options.footers, on_progress=tell
+            options.output,
+            where=query_of(options),
+            box_crs=options.box_crs,
+            column=options.column,
+            footers=options.footers,
+            on_progress=on_progress,
         )
 
 
 def _explain(table: Table, options: Options) -> Any:
-    where = options.where if options.box is None else window(options.box)
-    return table.explain(where, column=options.column, row_groups=options.row_groups)
+    where = query_of(options)
+    explanation = table.explain(where, column=options.column, box_crs=options.box_crs, row_groups=options.row_groups)
+    return explanation.files if options.files else explanation
 
 
 def _check(table: Table, options: Options) -> Any:
-    with shown_progress("files") as tell:
-        return table.check(footers=not options.metadata_only, deep=options.deep, on_progress=tell)
+    with shown_progress("files") as on_progress:
+        return table.check(footers=not options.metadata_only, deep=options.deep, on_progress=on_progress)
 
 
 def _repair(table: Table, options: Options) -> Any:
-    with shown_progress("footers") as tell:
-        plan = repair_plan(table, options, tell)
+    with shown_progress("footers") as on_progress:
+        plan = repair_plan(table, options, on_progress)
     return _planned(plan, options)
 
 
@@ -83,8 +90,8 @@ def _rewrite(table: Table, options: Options) -> Any:
     plan = rewrite_plan(table, options)
     if not options.preview:
         return _planned(plan, options)
-    with shown_progress("files") as tell:
-        return plan.preview(on_progress=tell)
+    with shown_progress("files") as on_progress:
+        return plan.preview(on_progress=on_progress)
 
 
 def _enable(table: Table, options: Options) -> Any:
@@ -99,11 +106,11 @@ def _rewrite_dialog(table: Table, options: Options) -> Any:
     from geolake_nb.jupyter.rewrite_draft import RewriteDraft
 
     _refuse_apply(options)
-    asked = RewriteDraft(
+    draft = RewriteDraft(
         tuple(options.cluster), options.curve, options.file_size, options.row_group_rows, options.where
     )
     # Without a word about the layout the dialog begins with what is most often meant.
-    return table.edit_rewrite() if asked == RewriteDraft() else RewriteDialog(table, draft=asked)
+    return table.edit_rewrite() if draft == RewriteDraft() else RewriteDialog(table, draft=draft)
 
 
 def _collation_editor(table: Table, options: Options) -> Any:
@@ -127,13 +134,13 @@ def _collations(table: Table, options: Options) -> Any:
         changes = collation_changes(options.changes)
         return _planned(table.plan_collations(changes, refresh=options.refresh, upgrade=options.upgrade), options)
     if options.apply:
-        raise GeolakeError("there is no change to apply", remedy="write COLUMN=ID, --refresh or --upgrade")
+        raise GeolakeError("no change to apply", remedy="write COLUMN=ID, --refresh or --upgrade")
     return table.collations
 
 
 def _convert(table: Table, options: Options) -> Any:
     if options.target is None:
-        raise GeolakeError("there is no place for the new table", remedy="write %geolake convert TABLE TARGET")
+        raise GeolakeError("the location of the new table is missing", remedy="write %geolake convert TABLE TARGET")
     return _planned(convert_plan(table, options), options)
 
 
@@ -145,9 +152,9 @@ def _planned(plan: Plan, options: Options) -> Any:
     """The plan, or the report of what it did."""
     if not options.apply:
         return plan
-    with shown_progress("tasks") as tell:
+    with shown_progress("tasks") as on_progress:
         return plan.apply(
-            consent=options.consent, expect=options.expect, single_writer=options.single_writer, on_progress=tell
+            consent=options.consent, expect=options.expect, single_writer=options.single_writer, on_progress=on_progress
         )
 
 

@@ -28,8 +28,8 @@ from geolake_nb.cli import (
     undo,
 )
 from geolake_nb.cli.table_options import add_table_options
-from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError
+from geolake_nb.text.messages import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,24 +66,24 @@ def _of_shell(name: str, module: Any, example: str, *, opens: tuple[str, str] | 
 def _add_map(parser: argparse.ArgumentParser) -> None:
     add_table_options(parser)
     parser.add_argument("--column", metavar="COLUMN", help="the geo column to draw, where there are several")
-    parser.add_argument("--color", metavar="NAME", help="what the colours tell: overlap, rows, bytes, age and others")
-    parser.add_argument("--where", metavar="SQL", help="a filter whose window and files are marked")
+    parser.add_argument("--color", metavar="NAME", help="colour by: overlap, rows, bytes, age and others")
+    explain.add_query_options(parser, "a filter whose window and files are marked")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     add_table_options(parser)
     parser.add_argument(
-        "path", metavar="PATH", help="a new file; its ending tells the format, such as .html or .geojson"
+        "path", metavar="PATH", help="a new file; its extension sets the format, such as .html or .geojson"
     )
     parser.add_argument("--column", metavar="COLUMN", help="the geo column, where there are several")
 
 
 SUBCOMMANDS = {
-    one.name: one
-    for one in (
+    subcommand.name: subcommand
+    for subcommand in (
         _of_shell("open", open_table, "t = %geolake open /data/roads --version 12"),
         Subcommand(
-            "protocol", "What an engine must speak to read and to write a table.", add_table_options,
+            "protocol", "Required reader and writer features of a table.", add_table_options,
             "%geolake protocol t",
         ),
         _of_shell("schema", schema, "%geolake schema t"),
@@ -93,7 +93,7 @@ SUBCOMMANDS = {
             "rasters", rasters, "%geolake rasters t --browse",
             opens=("--browse", "open a browser: bands, pixel types, no-data, a map of the outlines"),
         ),
-        Subcommand("map", "Where every file lies; the map needs no network.", _add_map, "%geolake map t --color rows"),
+        Subcommand("map", "A map of the bounds of every file; works offline.", _add_map, "%geolake map t --color rows"),
         _of_shell("explain", explain, "x = %geolake explain t --where \"ST_Intersects(geom, 'POINT(1 2)')\""),
         _of_shell("check", check, "%geolake check t --deep 10"),
         _of_shell("history", history, "%geolake history t"),
@@ -109,7 +109,7 @@ SUBCOMMANDS = {
             opens=("--edit", "open an editor: strings, search, diff of the schema, the plan"),
         ),
         _of_shell("convert", convert, "%geolake convert /data/parquet /data/delta --cluster geom"),
-        Subcommand("export", "A file to share: a map, or boxes of files.", _add_export, "%geolake export t map.html"),
+        Subcommand("export", "A file to share: a map, or bounds of files.", _add_export, "%geolake export t map.html"),
         _of_shell("report", report, "%geolake report t -o report.html"),
         _of_shell("undo", undo, "%geolake undo t --apply"),
         _of_shell("help", help_topic, "%geolake help bounds.missing"),
@@ -155,7 +155,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     for action in parser._actions:
         if action.dest == "table":
             action.help = f"a variable that holds a table, or {action.help}"
-    parser.add_argument("--debug", action="store_true", help="show where an error comes from")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     parser.add_argument("-h", "--help", action="store_true", help="show this")
     return parser
 
@@ -166,7 +166,7 @@ def overview() -> str:
     >>> "explain" in overview()
     True
     """
-    lines = [f"  {one.name:<12}{one.summary}" for one in SUBCOMMANDS.values()]
+    lines = [f"  {subcommand.name:<12}{subcommand.summary}" for subcommand in SUBCOMMANDS.values()]
     head = (
         "usage: %geolake SUBCOMMAND TABLE [options]\n\nTABLE is a variable that holds a table, a path, a URL or a name."
     )
@@ -194,5 +194,5 @@ class _Parser(argparse.ArgumentParser):
         near = difflib.get_close_matches(message.rpartition(": ")[2].split(" ")[0], flags, n=1)
         hint = f"did you mean {near[0]}? " if near and "unrecognized" in message else ""
         if _SHELL_ONLY & set(message.split()):
-            hint = "leave out what is for a shell, a cell holds the value itself; "
+            hint = "leave out shell options, the cell returns the value itself; "
         raise GeolakeError(without_secrets(message), remedy=f"{hint}%geolake help {name} shows how it is used")

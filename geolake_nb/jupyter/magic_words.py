@@ -17,13 +17,13 @@ _FLAG = re.compile(r"--[a-z-]+")
 
 
 class Quoted(str):
-    """A word that stood in quotes: a text, and never the name of a variable."""
+    """A word in quotes: a string, never the name of a variable."""
 
     __slots__ = ()
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a line; a backslash, `$` and braces stand for themselves.
+    """The words of a line; a backslash, `$` and braces are literal.
 
     >>> split_words("explain t --where \\"name = 'a b'\\"")
     ['explain', 't', '--where', "name = 'a b'"]
@@ -49,9 +49,7 @@ def split_words(line: str) -> list[str]:
             else:
                 words.append(Quoted(word) if typed[:1] in ("'", '"') else word)
     except ValueError:
-        raise GeolakeError(
-            "a quote is opened and not closed", remedy="close it, or put the text in the other kind"
-        ) from None
+        raise GeolakeError("unclosed quote", remedy="close it, or put the text in the other kind") from None
     return words
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from geolake_nb.core.message_text import without_secrets
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.magic_answers import answer
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, overview, parser_of, subcommand
 from geolake_nb.jupyter.magic_words import Quoted, split_words
+from geolake_nb.text.messages import without_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +33,7 @@ class GeolakeMagics(Magics):
     @no_var_expand
     @line_cell_magic
     def geolake(self, line: str, cell: str | None = None) -> Any:
-        """Look into geospatial lakehouse tables and mend them."""
+        """Inspect and repair geospatial lakehouse tables."""
         words = split_or_none(line)
         try:
             if words is None:
@@ -44,14 +44,14 @@ class GeolakeMagics(Magics):
                 _in_one_sentence(problem)
             raise
         except KeyboardInterrupt as problem:
-            _as_lines(problem, ["geolake: cancelled; what was not committed is not in the table"])
+            _as_lines(problem, ["geolake: cancelled; uncommitted changes are not in the table"])
             raise
         except Exception as problem:
             if words is not None and _DEBUG in words:
                 raise
             kind = type(problem).__name__
             unexpected = GeolakeError(
-                f"{kind}: {without_secrets(str(problem))}", remedy="this is a fault of ours; please report it"
+                f"{kind}: {without_secrets(str(problem))}", remedy="this is a bug in geolake; please report it"
             )
             _in_one_sentence(unexpected)
             raise unexpected from problem
@@ -103,13 +103,13 @@ def _help(topic: str | None) -> str:
 
 
 def _body(name: str, parser: argparse.ArgumentParser, line: list[str], cell: str) -> str:
-    """The lines under `%%geolake` as the option that they stand for."""
+    """The lines under `%%geolake` as an option."""
     if "--where" not in parser.format_usage():
         raise GeolakeError(f"{name} takes no text below its line", remedy=f"write %geolake {name} with one %")
     if not cell.strip():
-        raise GeolakeError("there is no filter below the line", remedy="write one, such as id > 3")
+        raise GeolakeError("the filter below the line is missing", remedy="write one, such as id > 3")
     if any(word.partition("=")[0] == "--where" for word in line):
-        # argparse would take the last one, and say nothing of the other.
+        # argparse would silently take the last one.
         raise GeolakeError(
             "the filter is given twice, with --where and below the line", remedy="join them with AND in one place"
         )
@@ -124,27 +124,29 @@ def _table(options: argparse.Namespace, names: Mapping[str, Any]) -> Table:
     word = options.table
     if isinstance(word, Quoted) or not word.isidentifier() or word not in names:
         return open_table(options)
-    held = names[word]
-    if isinstance(held, Table):
-        return _at(held, word, options)
-    if isinstance(held, str | os.PathLike) or type(held).__module__.startswith(("deltalake", "pyiceberg")):
-        options.table = held
+    value = names[word]
+    if isinstance(value, Table):
+        return _at(value, word, options)
+    if isinstance(value, str | os.PathLike) or type(value).__module__.startswith(("deltalake", "pyiceberg")):
+        options.table = value
         return open_table(options)
     raise GeolakeError(
-        f"the variable {word} holds a {type(held).__name__} and no table",
+        f"expected a table in the variable {word}, got a {type(value).__name__}",
         remedy=f"write ./{word} or '{word}' for a path, or open it: {word} = %geolake open PATH",
     )
 
 
 def _at(table: Table, name: str, options: argparse.Namespace) -> Table:
-    """The table that a variable holds, at the version that is asked for."""
+    """The table of a variable, at the given version."""
     for flag in ("timestamp", "branch", "tag", "storage_option"):
         if getattr(options, flag):
             words = f"--{flag.replace('_', '-')}"
-            raise GeolakeError(f"{name} is open already, and {words} is for opening", remedy="give the path instead")
+            raise GeolakeError(
+                f"{name} is already open, and {words} applies only when opening", remedy="give the path instead"
+            )
     version = options.version if options.version is not None else options.snapshot_id
     if version is None and hasattr(options, "apply"):
-        # A change is made to the table as it is now, whenever the variable was filled.
+        # A change is made to the newest version, whichever version the variable has.
         return table.newest()
     return table if version is None or version == table.version else table.at(version)
 
@@ -156,12 +158,12 @@ def _print(text: str) -> None:
 def _in_one_sentence(problem: GeolakeError) -> None:
     lines = [f"geolake: {visible(str(problem))}"]
     if isinstance(problem, JobError) and problem.orphans:
-        lines += [f"  left over: {visible(path)}" for path in problem.orphans[:_SHOWN_ORPHANS]]
+        lines += [f"  leftover file: {visible(path)}" for path in problem.orphans[:_SHOWN_ORPHANS]]
         more = len(problem.orphans) - _SHOWN_ORPHANS
-        lines += [f"  and {more:,} more files of no version"] if more > 0 else []
-    _as_lines(problem, [*lines, "(--debug shows where it comes from)"])
+        lines += [f"  and {more:,} more leftover files"] if more > 0 else []
+    _as_lines(problem, [*lines, "(--debug shows the traceback)"])
 
 
 def _as_lines(problem: BaseException, lines: list[str]) -> None:
-    """Have IPython show these lines in the place of a traceback; the error itself stays what it is."""
+    """Have IPython show these lines instead of a traceback; the error itself is unchanged."""
     vars(problem)["_render_traceback_"] = lambda: lines

@@ -9,23 +9,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.message_text import printable
 from geolake_nb.errors import GeolakeError
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from geolake_nb.formats.file_table import FileTable
     from geolake_nb.jupyter.map_layers import PlacedBoxes
+    from geolake_nb.model.file_table import FileTable
 
     _Floats = NDArray[np.float64]
 
 __all__ = ["IN_BROWSER", "ColorColumn", "chosen_color", "color_columns", "overlap_depths"]
 
 IN_BROWSER = "overlap"
-"""The colour that the browser works out by itself where it is not sent."""
+"""The colour that the browser computes if it is not sent."""
 
 _DEEP_FILES = 4096
 """Up to so many files their depth is counted here; beyond, the browser counts it on its pixels."""
@@ -37,7 +37,7 @@ _VERSIONS = ("default_row_commit_version", "sequence_number")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColorColumn:
-    """One value a file: `values` are numbers, NaN where one is not known; of a category they are places in `labels`."""
+    """One value a file: `values` are numbers, NaN where unknown; of a category they are indices into `labels`."""
 
     key: str
     label: str
@@ -49,11 +49,11 @@ class ColorColumn:
     origin: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What the browser is told beside the values."""
-        told: dict[str, Any] = {"key": self.key, "label": self.label, "kind": self.kind}
-        told |= {"unit": self.unit} if self.unit else {}
-        told |= {"labels": list(self.labels)} if self.labels else {}
-        return told | ({} if self.origin is None else {"origin": self.origin})
+        """The metadata that the browser gets with the values."""
+        column: dict[str, Any] = {"key": self.key, "label": self.label, "kind": self.kind}
+        column |= {"unit": self.unit} if self.unit else {}
+        column |= {"labels": list(self.labels)} if self.labels else {}
+        return column | ({} if self.origin is None else {"origin": self.origin})
 
     def sort_values(self) -> _Floats:
         """Numbers in the order in which a table sorts the files."""
@@ -62,27 +62,33 @@ class ColorColumn:
         rank = np.empty(len(self.labels))
         rank[np.argsort(np.array(self.labels, dtype=object), kind="stable")] = np.arange(len(self.labels))
         known = ~np.isnan(self.values)
-        found = np.full(len(self.values), np.nan)
-        found[known] = rank[self.values[known].astype(np.intp)]
-        return found
+        ranks = np.full(len(self.values), np.nan)
+        ranks[known] = rank[self.values[known].astype(np.intp)]
+        return ranks
 
     def cells(self, items: NDArray[np.int64]) -> list[Any]:
         """The values of some files as a table shows them."""
-        held = self.values[items]
+        values = self.values[items]
         if self.kind == "category":
-            return [None if np.isnan(one) else self.labels[int(one)] for one in held.tolist()]
+            return [None if np.isnan(value) else self.labels[int(value)] for value in values.tolist()]
         if self.kind == "time":
-            stamps = np.array([np.nan if np.isnan(one) else one + (self.origin or 0.0) for one in held.tolist()])
-            return [None if np.isnan(one) else str(np.datetime64(int(one), "s")).replace("T", " ") for one in stamps]
-        return [None if np.isnan(one) else int(one) if float(one).is_integer() else one for one in held.tolist()]
+            stamps = np.array(
+                [np.nan if np.isnan(value) else value + (self.origin or 0.0) for value in values.tolist()]
+            )
+            return [
+                None if np.isnan(stamp) else str(np.datetime64(int(stamp), "s")).replace("T", " ") for stamp in stamps
+            ]
+        return [
+            None if np.isnan(value) else int(value) if float(value).is_integer() else value for value in values.tolist()
+        ]
 
 
 def color_columns(files: FileTable, placed: PlacedBoxes, *, added: pa.Array | None = None) -> list[ColorColumn]:
     """The columns that the table has values for; `added` is the version that added each file, where it was looked up.
 
-    >>> from geolake_nb.core.box_column import BoxColumn
-    >>> from geolake_nb.core.crs import CRS84
-    >>> from geolake_nb.formats.file_table import FileTable
+    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.crs import CRS84
+    >>> from geolake_nb.model.file_table import FileTable
     >>> from geolake_nb.jupyter.map_layers import place_boxes
     >>> files = FileTable.of(path=pa.array(["a"]), bytes=pa.array([9]), rows=pa.array([None], pa.int64()))
     >>> [one.key for one in color_columns(files, place_boxes(BoxColumn.from_boxes([None]), CRS84))]
@@ -98,35 +104,35 @@ def color_columns(files: FileTable, placed: PlacedBoxes, *, added: pa.Array | No
     partitions = [name for name in table.column_names if name.startswith("partition.")]
     if partitions and len(files):
         columns.append(_category("partition", "Partition", _partition_texts(table, partitions)))
-    held = next((name for name in _VERSIONS if name in table.column_names), None)
-    versions = added if added is not None else None if held is None else table[held]
+    version_column = next((name for name in _VERSIONS if name in table.column_names), None)
+    versions = added if added is not None else None if version_column is None else table[version_column]
     if versions is not None and versions.null_count < len(versions):
-        label = "Sequence number" if added is None and held == _VERSIONS[1] else "Added by version"
+        label = "Sequence number" if added is None and version_column == _VERSIONS[1] else "Added by version"
         columns.append(ColorColumn("version", label, "linear", _numbers(versions)))
     if 1 < len(files) <= _DEEP_FILES and placed.drawn.any():
-        columns.append(ColorColumn(IN_BROWSER, "Files over its centre", "linear", overlap_depths(placed)))
+        columns.append(ColorColumn(IN_BROWSER, "Overlap depth", "linear", overlap_depths(placed)))
     return columns
 
 
 def chosen_color(columns: Sequence[ColorColumn], color: str) -> str:
-    """The key of the colour that is asked for.
+    """The key of the requested colour.
 
     >>> chosen_color([], "height")
     Traceback (most recent call last):
-    geolake_nb.errors.GeolakeError: the files have no colour 'height'; use one of: overlap
+    geolake_nb.errors.GeolakeError: unknown colour 'height'; use one of: overlap
     """
     known = {column.key for column in columns} | {IN_BROWSER}
     if color not in known:
-        what = f"the files have no colour {printable(color, 60)!r}"
+        what = f"unknown colour {printable(color, 60)!r}"
         raise GeolakeError(what, remedy=f"use one of: {', '.join(sorted(known))}")
     return color
 
 
 def overlap_depths(placed: PlacedBoxes) -> _Floats:
-    """How many boxes lie over the centre of each, itself included; NaN for a file without a box.
+    """How many boxes cover the centre of each box, itself included; NaN for a file without bounds.
 
-    >>> from geolake_nb.core.box_column import BoxColumn
-    >>> from geolake_nb.core.crs import CRS84
+    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.crs import CRS84
     >>> from geolake_nb.jupyter.map_layers import place_boxes
     >>> boxes = BoxColumn.from_sides([0, 0, 170], [0, 0, 0], [2, 2, -170], [2, 2, 1])
     >>> overlap_depths(place_boxes(boxes, CRS84)).tolist()
@@ -144,9 +150,9 @@ def overlap_depths(placed: PlacedBoxes) -> _Floats:
         after, before = west <= px, px <= east
         in_x = np.where(wraps, after | before, after & before)
         depths[start : start + step] = np.count_nonzero(in_x & (south <= py) & (py <= north), axis=1)
-    found = np.full(len(placed), np.nan)
-    found[drawn] = depths
-    return found
+    per_file = np.full(len(placed), np.nan)
+    per_file[drawn] = depths
+    return per_file
 
 
 def _numbers(column: pa.ChunkedArray | pa.Array) -> _Floats:
@@ -168,15 +174,15 @@ def _partition_texts(table: pa.Table, names: Sequence[str]) -> pa.Array:
         try:
             texts = values.cast(pa.string(), safe=False)
         except pa.ArrowException:
-            # Bytes that are no text, and types that Arrow has no words for.
-            texts = pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
+            # Bytes that are not UTF-8, and types that Arrow cannot cast to strings.
+            texts = pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
         label = pa.scalar(f"{name.removeprefix('partition.')}=")
         parts.append(pc.binary_join_element_wise(label, pc.fill_null(texts, "null"), ""))
     return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "/")
 
 
 def _category(key: str, label: str, texts: pa.Array) -> ColorColumn:
-    """The most frequent texts with a place of their own, the others together."""
+    """The most frequent texts as categories, the others combined."""
     counted = pc.value_counts(texts)
     order = np.argsort(-counted.field("counts").to_numpy(), kind="stable")
     kept = counted.field("values").take(pa.array(order[:_LABELS]))

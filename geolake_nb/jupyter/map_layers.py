@@ -1,7 +1,7 @@
 """Where the boxes of a column lie in WGS84: as they are in degrees, bent outlines where the CRS is a projection.
 
-Every side that is drawn holds what the stored box holds: hulls grow and are never cut. What has no place on the map
-is counted and keeps the reason.
+Every side that is drawn holds what the stored box holds: hulls grow and are never cut. Boxes that cannot be drawn
+are counted with the reason.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geolake_nb.core.crs import CRS84, Crs
-from geolake_nb.core.types import RasterType
 from geolake_nb.errors import CrsError
+from geolake_nb.model.crs import CRS84, Crs
+from geolake_nb.model.types import RasterType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
-    from geolake_nb.core.box_column import BoxColumn
-    from geolake_nb.core.types import GeographyType, GeometryType
+    from geolake_nb.model.box_column import BoxColumn
+    from geolake_nb.model.types import GeographyType, GeometryType
 
     _Floats = NDArray[np.float64]
 
 __all__ = ["FLAGS", "Outlines", "PlacedBoxes", "float32_outward", "place_boxes", "way_to_wgs84"]
 
-OUT_OF_RANGE = "a side lies beyond 180 or 90 degrees"
-NO_BOX = "its sides make no box"
-NO_PLACE = "its CRS has no longitude and latitude there"
+OUT_OF_RANGE = "a side is beyond 180 or 90 degrees"
+NO_BOX = "not a valid box (NaN, or ymin > ymax)"
+NO_PLACE = "outside the area of its CRS"
 FLAGS = (OUT_OF_RANGE, NO_BOX, NO_PLACE)
 """Why a box is flagged; a CRS that cannot be used adds a text of its own."""
 
 _STEPS = (2, 20, 80)
 """Steps a side, tried in turn until the outline is smooth."""
 _MANY = 20_000
-"""Above so many bent outlines each is drawn with four steps a side: nobody sees more, and they have to be sent."""
+"""Above so many bent outlines each is drawn with four steps a side: more is not visible, and takes longer to send."""
 _STRAIGHT = 0.003
 """An edge that strays less than this part of the extent is drawn as a line."""
 _LONG_STEP = 20.0
-"""Degrees between two points of an outline that ask for more points."""
+"""Degrees between two points of an outline that require more points."""
 _ROUNDING = 1e-9
 """Degrees that cover the rounding of a conversion."""
 _BLOCK = 1 << 21
@@ -89,7 +89,7 @@ class Outlines:
 class PlacedBoxes:
     """Boxes in degrees of WGS84, in the order of the files.
 
-    >>> from geolake_nb.core.box_column import BoxColumn
+    >>> from geolake_nb.model.box_column import BoxColumn
     >>> placed = place_boxes(BoxColumn.from_sides([170, np.nan], [0, 0], [-170, 0], [1, 0]), CRS84)
     >>> placed.boxes[0].tolist(), placed.no_bounds.tolist(), placed.problems()
     ([170.0, 0.0, -170.0, 1.0], [False, True], {})
@@ -98,12 +98,12 @@ class PlacedBoxes:
     boxes: _Floats
     """Four sides an item; xmin > xmax crosses the antimeridian; NaN where there are no bounds."""
     outlines: Outlines
-    """The true shape of boxes that are no rectangles in degrees."""
+    """The true shape of boxes that are not rectangles in degrees."""
     flags: NDArray[np.int8]
-    """0 for a good box, else 1 + the place of the reason in `reasons`."""
+    """0 for a good box, else 1 + the index of the reason in `reasons`."""
     reasons: tuple[str, ...] = FLAGS
     caution: str | None = None
-    """What has to be said about all that is drawn."""
+    """Notes about everything that is drawn."""
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -115,7 +115,7 @@ class PlacedBoxes:
 
     @property
     def drawn(self) -> NDArray[np.bool_]:
-        """Which boxes have a place on the map."""
+        """Which boxes are drawn on the map."""
         with np.errstate(invalid="ignore"):
             upright = self.boxes[:, 1] <= self.boxes[:, 3]
         finite: NDArray[np.bool_] = np.logical_and.reduce(np.isfinite(self.boxes), axis=1)
@@ -136,12 +136,12 @@ class PlacedBoxes:
 def place_boxes(boxes: BoxColumn, where: GeometryType | GeographyType | RasterType | Crs) -> PlacedBoxes:
     """The boxes of a column of that type, or in that CRS, on the map.
 
-    >>> from geolake_nb.core.box_column import BoxColumn
+    >>> from geolake_nb.model.box_column import BoxColumn
     >>> metres = BoxColumn.from_sides([0.0], [0.0], [111319.49], [111325.14])
     >>> place_boxes(metres, Crs("EPSG:3857")).boxes.round(6).tolist()
     [[0.0, 0.0, 1.0, 1.0]]
     >>> place_boxes(metres, Crs("SRID:0")).problems()
-    {'the CRS is unknown, and these are no degrees': 1}
+    {'the CRS is unknown, and the coordinates are not degrees': 1}
     """
     # Havasu, Raster bounds: they are in WGS84, whatever the CRS of the rasters.
     crs = CRS84 if isinstance(where, RasterType) else where if isinstance(where, Crs) else where.crs
@@ -156,7 +156,7 @@ def place_boxes(boxes: BoxColumn, where: GeometryType | GeographyType | RasterTy
     try:
         way = way_to_wgs84(crs)
     except CrsError as problem:
-        return _without_place(sides, missing, problem.what)
+        return _not_drawn(sides, missing, problem.what)
     if way is None:
         return _in_degrees(sides, whole, flags)
     return _projected(sides, whole, flags, way)
@@ -187,7 +187,7 @@ def _all_nan(sides: _Floats) -> NDArray[np.bool_]:
     return missing
 
 
-def _without_place(sides: _Floats, missing: NDArray[np.bool_], reason: str) -> PlacedBoxes:
+def _not_drawn(sides: _Floats, missing: NDArray[np.bool_], reason: str) -> PlacedBoxes:
     lost = np.where(missing[:, None], sides, _LOST)
     flags = np.where(missing, 0, len(FLAGS) + 1).astype(np.int8)
     return PlacedBoxes(lost, Outlines(), flags, (*FLAGS, reason))
@@ -199,7 +199,7 @@ def _taken_for_degrees(sides: _Floats, whole: NDArray[np.bool_], flags: NDArray[
     beyond = placed.flags == 1 + FLAGS.index(OUT_OF_RANGE)
     flags = np.where(beyond, len(FLAGS) + 1, placed.flags).astype(np.int8)
     boxes = np.where(beyond[:, None], _LOST, placed.boxes)
-    reasons = (*FLAGS, "the CRS is unknown, and these are no degrees")
+    reasons = (*FLAGS, "the CRS is unknown, and the coordinates are not degrees")
     return PlacedBoxes(boxes, Outlines(), flags, reasons, "the CRS is unknown: coordinates are drawn as degrees")
 
 
@@ -220,7 +220,7 @@ def way_to_wgs84(crs: Crs) -> Any:
     try:
         return Transformer.from_crs(known, CRS84.to_pyproj(), always_xy=True)
     except ProjError:
-        raise CrsError("PROJ knows no way from its CRS to WGS84") from None
+        raise CrsError("PROJ has no transformation from its CRS to WGS84") from None
 
 
 def _in_degrees(sides: _Floats, whole: NDArray[np.bool_], flags: NDArray[np.int8]) -> PlacedBoxes:
@@ -298,8 +298,8 @@ class _Ring:
         """How far an edge strays from the lines that will be drawn: between corners, or between points."""
         sides = [axis[:, n * self.steps : (n + 1) * self.steps + 1] for n in range(4)]
         if self.steps > _STEPS[0]:
-            found: _Floats = np.max([np.abs(np.diff(side, 2, axis=1)).max(axis=1) / 8.0 for side in sides], axis=0)
-            return found
+            deviation: _Floats = np.max([np.abs(np.diff(side, 2, axis=1)).max(axis=1) / 8.0 for side in sides], axis=0)
+            return deviation
         part = np.linspace(0.0, 1.0, self.steps + 1)
         lines = [side[:, [0]] * (1.0 - part) + side[:, [-1]] * part for side in sides]
         off = [np.abs(side - line).max(axis=1) for side, line in zip(sides, lines, strict=True)]
@@ -325,9 +325,9 @@ class _Ring:
         points = axis[:, :-1]
         if not len(points):
             return points[:, 0]
-        place = (points * sign).argmax(axis=1)[:, None]
+        index = (points * sign).argmax(axis=1)[:, None]
         count = points.shape[1]
-        here, before, after = (np.take_along_axis(points, (place + step) % count, axis=1)[:, 0] for step in (0, -1, 1))
+        here, before, after = (np.take_along_axis(points, (index + step) % count, axis=1)[:, 0] for step in (0, -1, 1))
         # Sides that are straight in degrees end at their corner; a bent one has its summit between two points.
         bulge = np.where(self._is_upright(), 0.0, np.minimum(np.abs(here - before), np.abs(here - after)) / 2.0)
         bulge = np.where(np.isfinite(bulge), np.maximum(bulge, self._curve(axis)), 0.0)
@@ -359,14 +359,14 @@ class _Ring:
         east = placed[items[plain]][:, [2]]
         lon = np.where((lon == -180.0) & (east == 180.0), 180.0, lon)
         points = np.stack([lon, lat], axis=2).reshape(-1, 2)
-        found = Outlines(points, np.arange(len(plain) + 1) * len(corners), items[plain])
+        drawn = Outlines(points, np.arange(len(plain) + 1) * len(corners), items[plain])
         around = which[polar[which]]
-        return found.join(Outlines.of((int(items[one]), self._over_pole(one)) for one in around.tolist()))
+        return drawn.join(Outlines.of((int(items[index]), self._over_pole(index)) for index in around.tolist()))
 
-    def _over_pole(self, one: int) -> _Floats:
+    def _over_pole(self, index: int) -> _Floats:
         """A ring around a pole from -180 to 180, closed along the pole."""
-        lon, lat = self.lon[one, :-1], self.lat[one, :-1]
-        if self.lon[one, -1] < self.lon[one, 0]:
+        lon, lat = self.lon[index, :-1], self.lat[index, :-1]
+        if self.lon[index, -1] < self.lon[index, 0]:
             lon, lat = lon[::-1], lat[::-1]
         lon = lon - 360.0 * np.floor((lon + 180.0) / 360.0)
         first = int(np.argmin(lon))

@@ -1,4 +1,4 @@
-"""More layers for the map of a table: row groups, sampled geometries, and rasters as they truly lie."""
+"""More layers for the map of a table: row groups, sampled geometries, and true outlines of rasters."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.compute as pc
 
-from geolake_nb.core.box import Box, union_all
-from geolake_nb.core.box_column import BoxColumn
-from geolake_nb.core.crs import CRS84
-from geolake_nb.core.message_text import printable
-from geolake_nb.core.predicate_binding import BoundSpatial, bind
-from geolake_nb.core.query_window import WhyNoWindow, query_window
-from geolake_nb.core.schema import join_path
-from geolake_nb.core.types import RasterType
 from geolake_nb.errors import CrsError, GeolakeError
+from geolake_nb.expressions.binding import BoundSpatial, bind
+from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_widget import pack_parts, pack_rings
-from geolake_nb.planning.mapped_column import geo_type_of
-from geolake_nb.planning.scan.file_pruning import leaves
+from geolake_nb.model.box import Box, union_all
+from geolake_nb.model.box_column import BoxColumn
+from geolake_nb.model.crs import CRS84
+from geolake_nb.model.schema import join_path
+from geolake_nb.model.types import RasterType
+from geolake_nb.scan.mapped_column import geo_type_of
+from geolake_nb.scan.prune import leaves
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.api.table import Table
-    from geolake_nb.core.predicate import Predicate
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.jupyter.map_layers import PlacedBoxes
+    from geolake_nb.model.snapshot import Snapshot
 
 __all__ = ["FILTER", "filter_overlays", "geometry_overlays", "placed_rings", "raster_layers", "row_group_overlay"]
 
@@ -43,7 +43,7 @@ def row_group_overlay(table: Table, column: str, files: Sequence[int]) -> _Layer
     """The boxes of the row groups in some files."""
     type_ = geo_type_of(table.snapshot, column)
     if isinstance(type_, RasterType):
-        raise GeolakeError("row groups have no boxes of rasters", where=table.location)
+        raise GeolakeError("row groups have no bounds for rasters", where=table.location)
     groups = table.row_groups(files=files)
     sides = (groups[f"{column}.{side}"].to_numpy() for side in ("xmin", "ymin", "xmax", "ymax"))
     placed = place_boxes(BoxColumn.from_sides(*sides), type_)
@@ -52,9 +52,9 @@ def row_group_overlay(table: Table, column: str, files: Sequence[int]) -> _Layer
 
 
 def placed_rings(placed: PlacedBoxes) -> Iterator[NDArray[np.float64]]:
-    """The rings of all boxes that have a place, with longitudes that run on past 180.
+    """The rings of all boxes that are drawn, with longitudes that run on past 180.
 
-    >>> from geolake_nb.core.crs import CRS84
+    >>> from geolake_nb.model.crs import CRS84
     >>> boxes = BoxColumn.from_boxes([Box(170, 0, -170, 1), None])
     >>> [ring.tolist() for ring in placed_rings(place_boxes(boxes, CRS84))]
     [[[170.0, 0.0], [190.0, 0.0], [190.0, 1.0], [170.0, 1.0], [170.0, 0.0]]]
@@ -78,27 +78,29 @@ def geometry_overlays(table: Table, column: str, path: str, limit: int) -> list[
 
     type_ = geo_type_of(table.snapshot, column)
     if isinstance(type_, RasterType):
-        raise GeolakeError("rasters have outlines and no geometries", remedy="call m.show_footprints()")
+        raise GeolakeError(
+            "expected a geometry or geography column, got a raster column", remedy="call m.show_footprints()"
+        )
     if limit < 1:
         raise GeolakeError(f"limit is {limit}", remedy="use 1 or more")
     shapes = shapely.force_2d(table.geometries(path, column=column, limit=limit))
     shapes = _to_degrees(shapes, type_.crs)
     layers = _shape_layers(f"{len(shapes):,} geometries of {printable(path.rpartition('/')[2], 200)}", shapes)
     if not layers:
-        raise GeolakeError("the file has no geometry that could be drawn", where=path)
+        raise GeolakeError("the file has no geometry to draw", where=path)
     return layers
 
 
-def filter_overlays(snapshot: Snapshot, column: str, asked: Predicate) -> list[_Layer]:
-    """The shapes that a filter asks for in this column, where they have a place on the map."""
+def filter_overlays(snapshot: Snapshot, column: str, where: Predicate) -> list[_Layer]:
+    """The geometries of a filter on this column, where they can be drawn on the map."""
     import shapely
 
-    found: list[_Layer] = []
-    for leaf in leaves(bind(asked, snapshot.schema)):
+    layers: list[_Layer] = []
+    for leaf in leaves(bind(where, snapshot.schema)):
         if not isinstance(leaf, BoundSpatial) or join_path(leaf.column) != column:
             continue
         if isinstance(query_window(leaf), WhyNoWindow):
-            continue  # the explanation says why its place is not known
+            continue  # the explanation has the reason
         shapes = shapely.force_2d(np.array([shapely.from_wkb(leaf.geometry)], object))
         west, south, east, north = shapely.total_bounds(shapes).tolist()
         if not (leaf.crs.is_unknown or leaf.crs.same_as(CRS84)) and max(east - west, north - south) > 0:
@@ -107,10 +109,10 @@ def filter_overlays(snapshot: Snapshot, column: str, asked: Predicate) -> list[_
         try:
             placed = _to_degrees(shapes, leaf.crs)
         except GeolakeError:
-            continue  # the boxes of the column have no place either
-        number = f" {len(found) + 1}" if found else ""
-        found += _shape_layers(f"{FILTER}{number}: {leaf.op.sql}", placed)
-    return found
+            continue  # the boxes of the column cannot be drawn either
+        number = f" {len(layers) + 1}" if layers else ""
+        layers += _shape_layers(f"{FILTER}{number}: {leaf.op.sql}", placed)
+    return layers
 
 
 def raster_layers(
@@ -125,15 +127,15 @@ def raster_layers(
     files = pc.index_in(rows["path"], value_set=paths).to_numpy()
     boxes = placed.boxes.copy()
     rings: list[tuple[int, NDArray[np.float64]]] = []
-    held: dict[int, list[Box]] = {}
+    boxes_by_item: dict[int, list[Box]] = {}
     drawn = rows.select(["xmin", "ymin", "xmax", "ymax", "footprint"])
     for item, row in zip(files.tolist(), drawn.to_pylist(), strict=True):
         if row["xmin"] is not None:
-            held.setdefault(item, []).append(Box(row["xmin"], row["ymin"], row["xmax"], row["ymax"]))
+            boxes_by_item.setdefault(item, []).append(Box(row["xmin"], row["ymin"], row["xmax"], row["ymax"]))
         if row["footprint"] is not None:
             shape = shapely.get_parts(shapely.from_wkb(row["footprint"]))
-            rings += [(item, shapely.get_coordinates(one)) for one in shape if one.geom_type == "Polygon"]
-    for item, own in held.items():
+            rings += [(item, shapely.get_coordinates(part)) for part in shape if part.geom_type == "Polygon"]
+    for item, own in boxes_by_item.items():
         # The map frames and finds an item by its box, which has to hold its outlines.
         stored = [Box(*boxes[item])] if placed.drawn[item] and placed.flags[item] == 0 else []
         whole = union_all([*own, *stored], circular=True)
@@ -151,15 +153,15 @@ def _shape_layers(name: str, shapes: NDArray[np.object_]) -> list[_Layer]:
     while len(parts) and (shapely.get_type_id(parts) > 3).any():
         parts = shapely.get_parts(parts)
     kinds = shapely.get_type_id(parts)
-    found = {
-        "points": [shapely.get_coordinates(one) for one in parts[kinds == 0]],
-        "lines": [shapely.get_coordinates(one) for one in parts[np.isin(kinds, (1, 2))]],
-        "rings": [shapely.get_coordinates(one) for one in shapely.get_rings(parts[kinds == 3])],
+    coordinates = {
+        "points": [shapely.get_coordinates(part) for part in parts[kinds == 0]],
+        "lines": [shapely.get_coordinates(part) for part in parts[np.isin(kinds, (1, 2))]],
+        "rings": [shapely.get_coordinates(ring) for ring in shapely.get_rings(parts[kinds == 3])],
     }
     return [
-        (_layer(f"{name}, {kind}", kind), pack_parts(_unrolled(one) for one in held))
-        for kind, held in found.items()
-        if held
+        (_layer(f"{name}, {kind}", kind), pack_parts(_unrolled(line) for line in lines))
+        for kind, lines in coordinates.items()
+        if lines
     ]
 
 
@@ -168,7 +170,7 @@ def _layer(name: str, kind: str) -> dict[str, Any]:
 
 
 def _to_degrees(shapes: NDArray[np.object_], crs: Any) -> NDArray[np.object_]:
-    """The shapes in WGS84; what has no place there is left out."""
+    """The shapes in WGS84; what cannot be transformed is left out."""
     import shapely
 
     from geolake_nb.jupyter.map_layers import way_to_wgs84
@@ -176,7 +178,7 @@ def _to_degrees(shapes: NDArray[np.object_], crs: Any) -> NDArray[np.object_]:
     try:
         way = None if crs.is_unknown else way_to_wgs84(crs)
     except CrsError as problem:
-        raise GeolakeError(f"the geometries have no place on the map: {problem.what}") from None
+        raise GeolakeError(f"the geometries cannot be drawn on the map: {problem.what}") from None
     if way is not None:
         shapes = shapely.transform(
             shapes, lambda xy: np.column_stack(way.transform(xy[:, 0], xy[:, 1], errcheck=False))

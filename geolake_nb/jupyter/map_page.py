@@ -30,11 +30,11 @@ body {{ margin: 16px; font-family: system-ui, sans-serif; }}
 """
 
 # A module from a data: address needs no server, runs from a file, and no text in it can end the script element.
-_SCRIPT = """<script type="application/json" id="{place}-data">{data}</script>
+_SCRIPT = """<script type="application/json" id="{element}-data">{data}</script>
 <script type="module">
 import {{ renderStatic }} from "data:text/javascript;base64,{code}";
-const data = JSON.parse(document.getElementById("{place}-data").textContent);
-window.geolakeMap = await renderStatic(document.getElementById("{place}"), data);
+const data = JSON.parse(document.getElementById("{element}-data").textContent);
+window.geolakeMap = await renderStatic(document.getElementById("{element}"), data);
 </script>"""
 
 
@@ -45,15 +45,15 @@ def map_page(traits: Mapping[str, Any], *, title: str = "") -> str:
     >>> "<title>a &lt; b</title>" in page, page.count("</script>")
     (True, 2)
     """
-    return _PAGE.format(title=html.escape(title or "Map"), script=map_script(traits, place="map"))
+    return _PAGE.format(title=html.escape(title or "Map"), script=map_script(traits, element="map"))
 
 
-def map_script(traits: Mapping[str, Any], *, place: str) -> str:
-    """The two script elements that draw a map into the element whose id is `place`."""
+def map_script(traits: Mapping[str, Any], *, element: str) -> str:
+    """The two script elements that draw a map into the element whose id is `element`."""
     # `<` is the one character that could end the element or open a comment.
     data = json.dumps({key: _in_json(value) for key, value in traits.items()}, allow_nan=False).replace("<", "\\u003c")
     code = base64.b64encode(BUNDLE.read_bytes()).decode()
-    return _SCRIPT.format(place=place, data=data, code=code)
+    return _SCRIPT.format(element=element, data=data, code=code)
 
 
 def _in_json(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The table beside the map: a page of it at a time, sorted, and the fields of one file for the pointer."""
+"""The table next to the map: a page of it at a time, sorted, and the fields of one file for the pointer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.formats.file_table import FileTable
     from geolake_nb.jupyter.map_columns import ColorColumn
     from geolake_nb.jupyter.map_layers import PlacedBoxes
+    from geolake_nb.model.file_table import FileTable
 
 __all__ = ["FilePages"]
 
-_MOST_ROWS = 500
+_MAX_ROWS = 500
 
 
 class FilePages:
@@ -35,11 +35,11 @@ class FilePages:
     def page(
         self, request: Mapping[str, Any], selected: NDArray[np.uint32], reasons: pa.Array | None = None
     ) -> dict[str, Any]:
-        """The page that the browser asks for; numbers outside the table are brought back into it."""
+        """The page that the browser requests; page numbers outside the table are clamped."""
         ids = self._sorted(request.get("sort"), descending=bool(request.get("descending")))
         if request.get("selected_only"):
             ids = ids[np.isin(ids, selected)]
-        size = min(max(1, _whole(request.get("size"), 10)), _MOST_ROWS)
+        size = min(max(1, _whole(request.get("size"), 10)), _MAX_ROWS)
         pages = max(1, -(-len(ids) // size))
         page = min(max(0, _whole(request.get("page"), 0)), pages - 1)
         here = ids[page * size : (page + 1) * size]
@@ -49,7 +49,7 @@ class FilePages:
             heads.append({"key": column.key, "label": column.label, **({"unit": column.unit} if column.unit else {})})
             cells.append(column.cells(here))
         heads.append({"key": "bounds", "label": "Bounds"})
-        cells.append([self._bounds(one) for one in here.tolist()])
+        cells.append([self._bounds(item) for item in here.tolist()])
         if reasons is not None:
             heads.append({"key": "reason", "label": "Query"})
             cells.append(reasons.take(pa.array(here)).to_pylist())
@@ -57,18 +57,18 @@ class FilePages:
         return {"columns": heads, "rows": rows, "ids": here.tolist(), "page": page, "pages": pages, "total": len(ids)}
 
     def fields(self, item: int) -> list[tuple[str, str]]:
-        """What the card under the pointer says of one file."""
+        """The fields of the card under the pointer for one file."""
         here = np.array([item])
-        told = [("Path", str(self._paths[item].as_py()))]
+        pairs = [("Path", str(self._paths[item].as_py()))]
         for column in self._columns:
             value = column.cells(here)[0]
             text = "unknown" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-            told.append((column.label, text))
-        return [*told, ("Bounds", self._bounds(item))]
+            pairs.append((column.label, text))
+        return [*pairs, ("Bounds", self._bounds(item))]
 
     def _bounds(self, item: int) -> str:
         sides = self._placed.boxes[item]
-        # Of this file alone: `no_bounds` looks at all of them, and a page asks for each of its rows.
+        # Of this file alone: `no_bounds` computes all of them, and a page needs only its rows.
         if np.isnan(sides).all():
             problem = self._problems[item].as_py()
             return "none" if problem is None else f"none: {problem}"
@@ -88,13 +88,13 @@ class FilePages:
         if key == "name":
             way = "descending" if descending else "ascending"
             return np.asarray(pc.array_sort_indices(self._paths.combine_chunks(), order=way).to_numpy(), np.int64)
-        found = next((column.sort_values() for column in self._columns if column.key == key), None)
+        keys = next((column.sort_values() for column in self._columns if column.key == key), None)
         if key == "bounds":
-            found = np.where(self._placed.drawn, self._placed.boxes[:, 0], np.nan)
-        if found is None:
+            keys = np.where(self._placed.drawn, self._placed.boxes[:, 0], np.nan)
+        if keys is None:
             return everything
         # What is not known comes last in either direction: so NumPy sorts NaN.
-        return np.argsort(-found if descending else found, kind="stable").astype(np.int64)
+        return np.argsort(-keys if descending else keys, kind="stable").astype(np.int64)
 
 
 def _whole(value: object, default: int) -> int:

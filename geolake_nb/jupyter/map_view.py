@@ -6,13 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from geolake_nb.core.box import Box
-from geolake_nb.core.crs import CRS84
-from geolake_nb.core.predicate import Predicate, Spatial, SpatialOp, column_path
-from geolake_nb.core.predicate_sql import parse_predicate
-from geolake_nb.core.types import RasterType
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.snapshot import Snapshot, TableFormat
+from geolake_nb.expressions.filter_input import is_area, read_filter
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.map_columns import chosen_color, color_columns
 from geolake_nb.jupyter.map_layers import float32_outward, place_boxes
@@ -20,7 +15,10 @@ from geolake_nb.jupyter.map_page import map_page
 from geolake_nb.jupyter.map_pages import FilePages
 from geolake_nb.jupyter.map_widget import MapPair, MapWidget, pack_columns, pack_float64, pack_uint32
 from geolake_nb.jupyter.written_file import written_file
-from geolake_nb.planning.mapped_column import geo_type_of, mapped_column
+from geolake_nb.model.crs import CRS84
+from geolake_nb.model.snapshot import Snapshot
+from geolake_nb.model.types import RasterType
+from geolake_nb.scan.mapped_column import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
     import os
@@ -31,15 +29,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from geolake_nb.api.table import Table
+    from geolake_nb.expressions.filter_input import FilterInput
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.jupyter.map_layers import PlacedBoxes
-    from geolake_nb.planning.scan.explanation import Explanation
+    from geolake_nb.model.crs import Crs, CrsLike
+    from geolake_nb.scan.explanation import Explanation
 
-__all__ = ["MOST_NAMES", "GeolakeMap", "map_traits", "page_traits", "side_by_side", "window_filter"]
+__all__ = ["MAX_NAMES", "GeolakeMap", "map_traits", "page_traits", "side_by_side"]
 
-MOST_NAMES = 20_000
-"""Up to so many files their names travel with the map; of more, the pointer asks."""
+MAX_NAMES = 20_000
+"""Up to so many files their names travel with the map; for more, the browser requests them."""
 _KEPT_VERSIONS = 8
-_MOST_FOOTERS = 1000
+_MAX_FOOTERS = 1000
 _FEW_RASTERS = 100
 """Up to so many files the outlines of rasters are read when the map is made; else by `show_footprints`."""
 _NOT_IN_A_PAGE = frozenset({"drawn", "measure", "page", "page_request", "selected_items", "version", "versions"})
@@ -54,7 +55,8 @@ class GeolakeMap(MapWidget):
         *,
         column: str | None = None,
         color: str = "rows",
-        where: str | Predicate | Box | None = None,
+        where: FilterInput | None = None,
+        box_crs: str | Crs | CrsLike | None = None,
         versions: bool = False,
         height: int = 420,
         title: str | None = None,
@@ -65,24 +67,25 @@ class GeolakeMap(MapWidget):
         else:
             self._table, self.snapshot = table, table.snapshot
         self.column = mapped_column(self.snapshot, column)
-        """The geo column that is drawn, and that a window is about."""
+        """The geo column that is drawn and queried by a window."""
         self._color, self._title = color, title
         self._where: Predicate | None = None
         self._known: dict[int, Table] = {}
         self._ids: dict[int, int] = {}
         self.explanation: Explanation | None = None
         """What the window and the filter read; `None` without either."""
+        self.window_crs = _window_crs(self.snapshot, self.column)
         super().__init__(height=height, title=self._heading(), **self._load())
         if versions:
             self._offer_versions()
-        self.observe(self._judge_window, names="window")
-        self.observe(self._page_asked, names="page_request")
-        self.observe(self._page_asked, names="selected_items")
+        self.observe(self._explain_window, names="window")
+        self.observe(self._page_requested, names="page_request")
+        self.observe(self._page_requested, names="selected_items")
         self.observe(self._move_to_version, names="version")
         self.on_describe(self._describe)
         self._draw_few_rasters()
         if where is not None:
-            self.explain(where)
+            self.explain(where, box_crs=box_crs)
 
     def __repr__(self) -> str:
         return f"GeolakeMap({self.title!r}, {self.item_count:,} files)"
@@ -99,21 +102,21 @@ class GeolakeMap(MapWidget):
             raise GeolakeError(f"the map has the files 0 to {len(self.snapshot.files) - 1:,}")
         self.selected_items = pack_uint32(chosen)
 
-    def explain(self, where: str | Predicate | Box | None) -> Explanation | None:
-        """Mark what a filter reads; a window narrows it further. `None` takes the filter away.
+    def explain(self, where: FilterInput | None, *, box_crs: str | Crs | CrsLike | None = None) -> Explanation | None:
+        """Mark what a filter reads; a window narrows it further. `None` removes the filter.
 
-        A box is in the CRS of the column, as that of `t.explain`.
+        Filters and areas are those of `t.explain`: an area without a CRS of its own is in `box_crs`, else in the CRS
+        of the column.
         """
-        asked: Predicate | None
-        if isinstance(where, Box):
-            asked = Spatial.of(SpatialOp.INTERSECTS, column_path(self.column), where)
-        else:
-            asked = parse_predicate(where) if isinstance(where, str) else where
-        # Before it is kept: a filter that cannot be asked must not spoil the windows that follow.
-        if asked is not None:
-            self._ask(asked)
-        self._where = asked
-        self._judge()
+        predicate: Predicate | None = None
+        if where is not None:
+            column = self.column if is_area(where) else None
+            predicate = read_filter(where, self.snapshot.schema, column=column, box_crs=box_crs)
+        # Checked first: an invalid filter must not break later windows.
+        if predicate is not None:
+            self._explain(predicate)
+        self._where = predicate
+        self._update_marks()
         self._draw_filter()
         return self.explanation
 
@@ -137,7 +140,7 @@ class GeolakeMap(MapWidget):
         from geolake_nb.jupyter.map_overlays import raster_layers
 
         if not isinstance(geo_type_of(self.snapshot, self.column), RasterType):
-            raise GeolakeError(f"{self.column} is no raster column", where=self.snapshot.location)
+            raise GeolakeError(f"expected a raster column, got {self.column}", where=self.snapshot.location)
         rings, boxes, overlay, data = raster_layers(self._open_table("rasters"), self.column, self._placed)
         with self.hold_sync():
             self.set_trait("boxes", pack_float64(boxes))
@@ -146,7 +149,7 @@ class GeolakeMap(MapWidget):
         self._put_overlay(overlay, data)
 
     def beside(self, other: GeolakeMap) -> Any:
-        """Both maps in one row: they move together, and a window in one is asked of the other too."""
+        """Both maps in one row: they move together, and a window in one applies to the other too."""
         import ipywidgets
 
         if other.window is None:
@@ -164,12 +167,12 @@ class GeolakeMap(MapWidget):
         if self._title is not None:
             return self._title
         name = self.snapshot.location.rstrip("/").rpartition("/")[2]
-        # The id of a snapshot of Iceberg is a number that tells nobody anything.
-        version = f", version {self.snapshot.version}" if self.snapshot.format is TableFormat.DELTA else ""
+        # The id of an Iceberg snapshot is not informative.
+        version = f", version {self.snapshot.version}" if self.snapshot.format.counts_versions else ""
         return f"{visible(name)}: {visible(self.column)}{version}"
 
     def _load(self) -> dict[str, Any]:
-        """The traits that the files of the snapshot decide."""
+        """The traits that depend on the files of the snapshot."""
         files = self.snapshot.files
         self._placed: PlacedBoxes = place_boxes(files.boxes(self.column), geo_type_of(self.snapshot, self.column))
         added = None
@@ -178,7 +181,7 @@ class GeolakeMap(MapWidget):
         columns = color_columns(files, self._placed, added=added)
         chosen_color(columns, self._color)
         self._pages = FilePages(files, self._placed, columns, f"{self.column}.problem")
-        names = files.table["path"].to_pylist() if len(files) <= MOST_NAMES else []
+        names = files.table["path"].to_pylist() if len(files) <= MAX_NAMES else []
         traits = map_traits(self._placed) | {
             "columns": [column.to_dict() for column in columns],
             "column_data": pack_columns([column.values for column in columns]),
@@ -188,48 +191,48 @@ class GeolakeMap(MapWidget):
         self._reasons: pa.Array | None = None
         return traits | {"page": self._pages.page({}, np.empty(0, np.uint32))}
 
-    def _judge_window(self, _: object) -> None:
-        self._judge()
+    def _explain_window(self, _: object) -> None:
+        self._update_marks()
 
-    def _judge(self) -> None:
+    def _update_marks(self) -> None:
         """Mark the files by the window and the filter."""
         try:
-            asked = self._asked()
-            found = None if asked is None else self._ask(asked)
+            predicate = self._current_filter()
+            explanation = None if predicate is None else self._explain(predicate)
         except GeolakeError as problem:
             self.explanation, self._reasons = None, None
             with self.hold_sync():
                 self.marks, self.mark_reasons, self.verdict = b"", [], self._of_window({"text": str(problem)})
             return
-        self.explanation = found
+        self.explanation = explanation
         with self.hold_sync():
-            if found is None:
+            if explanation is None:
                 self.marks, self.mark_reasons, self.verdict, self._reasons = b"", [], {}, None
             else:
-                self.marks, self.mark_reasons = _marks(found)
-                self.verdict, self._reasons = self._of_window(_verdict(found)), _reason_texts(found)
-            self._page_asked(None)
+                self.marks, self.mark_reasons = _marks(explanation)
+                self.verdict, self._reasons = self._of_window(_verdict(explanation)), _reason_texts(explanation)
+            self._page_requested(None)
 
     def _of_window(self, verdict: dict[str, Any]) -> dict[str, Any]:
-        """The verdict with its window: one that says the same of another window has to reach the browser too."""
+        """The verdict with its window: an equal verdict of another window has to reach the browser too."""
         return verdict if self.window is None else {**verdict, "window": self.window}
 
-    def _asked(self) -> Predicate | None:
+    def _current_filter(self) -> Predicate | None:
         window = self.window
         if window is None:
             return self._where
-        here = window_filter(self.snapshot, self.column, Box(*window))
+        here = read_filter(window, self.snapshot.schema, column=self.column)
         return here if self._where is None else here & self._where
 
-    def _ask(self, asked: Predicate) -> Explanation:
+    def _explain(self, predicate: Predicate) -> Explanation:
         if self._table is not None:
-            return self._table.explain(asked)
-        from geolake_nb.planning.scan.explain import explain
+            return self._table.explain(predicate)
+        from geolake_nb.scan.explain import explain
         from geolake_nb.spark.collator import collator_of
 
-        return explain(self.snapshot, asked, collator=collator_of(None))
+        return explain(self.snapshot, predicate, collator=collator_of(None))
 
-    def _page_asked(self, _: object) -> None:
+    def _page_requested(self, _: object) -> None:
         self.page = self._pages.page(self.page_request, self.selected_ids, self._reasons)
 
     def _describe(self, item: int) -> list[tuple[str, str]]:
@@ -238,9 +241,9 @@ class GeolakeMap(MapWidget):
     def _offer_versions(self) -> None:
         """Fill the slider; the ids of Iceberg's snapshots are too large for a browser, so they are counted."""
         table = self._open_table("versions")
-        history = [one.version for one in reversed(table.history())]
-        counted = self.snapshot.format is not TableFormat.DELTA
-        self._ids = {place if counted else version: version for place, version in enumerate(history, start=1)}
+        history = [entry.version for entry in reversed(table.history())]
+        counted = not self.snapshot.format.counts_versions
+        self._ids = {number if counted else version: version for number, version in enumerate(history, start=1)}
         here = next((shown for shown, version in self._ids.items() if version == self.snapshot.version), None)
         if here is not None:
             self._known[here] = table
@@ -269,7 +272,7 @@ class GeolakeMap(MapWidget):
             self.title = self._heading()
             for name, value in traits.items():
                 self.set_trait(name, value)
-            self._judge()
+            self._update_marks()
         self._draw_few_rasters()
         self._draw_filter()
 
@@ -281,59 +284,58 @@ class GeolakeMap(MapWidget):
         try:
             self.show_footprints()
         except GeolakeError as problem:
-            # The stored bounds are drawn without a data file.
+            # The stored bounds can be drawn without reading a data file.
             self.notes = {**self.notes, "problems": [*self.notes["problems"], [f"no outlines: {problem}", 1]]}
 
     def _chosen_files(self) -> list[int]:
         count = len(self.snapshot.files)
-        chosen = self.selected_ids.tolist() or (list(range(count)) if count <= _MOST_FOOTERS else [])
+        chosen = self.selected_ids.tolist() or (list(range(count)) if count <= _MAX_FOOTERS else [])
         if not chosen:
             raise GeolakeError("no file is selected", remedy="click one, or call m.select([0, 1])")
-        if len(chosen) > _MOST_FOOTERS:
-            raise GeolakeError(f"{len(chosen):,} files are selected", remedy=f"select at most {_MOST_FOOTERS:,}")
+        if len(chosen) > _MAX_FOOTERS:
+            raise GeolakeError(f"{len(chosen):,} files are selected", remedy=f"select at most {_MAX_FOOTERS:,}")
         return chosen
 
     def _open_table(self, what: str) -> Table:
         if self._table is None:
-            raise GeolakeError(f"a forecast or an explanation has no {what} to read", remedy="use the map of t.map()")
+            raise GeolakeError(f"a preview or an explanation has no {what} to read", remedy="use the map of t.map()")
         return self._table
 
     def _draw_filter(self) -> None:
-        """Draw the shapes of the filter, in the place of those of the last one."""
+        """Draw the shapes of the filter, instead of those of the last one."""
         from geolake_nb.jupyter.map_overlays import FILTER, filter_overlays
 
-        asked = self._where if self.explanation is not None else None
-        drawn = [] if asked is None else filter_overlays(self.snapshot, self.column, asked)
-        held = zip(self.overlays, self.overlay_data, strict=True)
-        both = [*(pair for pair in held if not pair[0]["name"].startswith(FILTER)), *drawn]
+        predicate = self._where if self.explanation is not None else None
+        drawn = [] if predicate is None else filter_overlays(self.snapshot, self.column, predicate)
+        layers = zip(self.overlays, self.overlay_data, strict=True)
+        both = [*(pair for pair in layers if not pair[0]["name"].startswith(FILTER)), *drawn]
         with self.hold_sync():
-            self.overlays, self.overlay_data = [one for one, _ in both], [data for _, data in both]
+            self.overlays, self.overlay_data = [layer for layer, _ in both], [data for _, data in both]
 
     def _put_overlay(self, overlay: dict[str, Any], data: bytes) -> None:
-        """Add a layer, in the place of one of the same name."""
-        kept = [place for place, one in enumerate(self.overlays) if one["name"] != overlay["name"]]
-        layers = [self.overlays[place] for place in kept]
-        held = [self.overlay_data[place] for place in kept]
+        """Add a layer, replacing one of the same name."""
+        kept = [index for index, layer in enumerate(self.overlays) if layer["name"] != overlay["name"]]
+        layers = [self.overlays[index] for index in kept]
+        kept_data = [self.overlay_data[index] for index in kept]
         with self.hold_sync():
-            self.overlays, self.overlay_data = [*layers, overlay], [*held, data]
+            self.overlays, self.overlay_data = [*layers, overlay], [*kept_data, data]
 
 
-def window_filter(snapshot: Snapshot, column: str, window: Box) -> Predicate:
-    """The filter of a window in degrees: that of `t.explain(window)`, which is moved to the CRS of the column."""
+def _window_crs(snapshot: Snapshot, column: str) -> str | None:
+    """The CRS of a window, `None` where it is that of the column: an unknown one is shown by its coordinates."""
     type_ = geo_type_of(snapshot, column)
-    # Of an unknown CRS the map shows the coordinates as they are, and a window is one of them.
     as_shown = isinstance(type_, RasterType) or type_.crs.is_unknown or type_.crs.same_as(CRS84)
-    crs = None if as_shown else CRS84.text
-    return Spatial.of(SpatialOp.INTERSECTS, column_path(column), window, crs=crs)
+    return None if as_shown else CRS84.text
 
 
 def map_traits(placed: PlacedBoxes) -> dict[str, Any]:
-    """The traits of the boxes and outlines, and what is said about those that are not drawn.
+    """The traits of the boxes and outlines, and notes about those that are not drawn.
 
-    >>> from geolake_nb.core.box_column import BoxColumn
+    >>> from geolake_nb.model.box import Box
+    >>> from geolake_nb.model.box_column import BoxColumn
     >>> placed = place_boxes(BoxColumn.from_boxes([None, Box(0, 0, 200, 1)]), CRS84)
     >>> map_traits(placed)["notes"]
-    {'no_bounds': 1, 'flagged': 1, 'problems': [['a side lies beyond 180 or 90 degrees', 1]]}
+    {'no_bounds': 1, 'flagged': 1, 'problems': [['a side is beyond 180 or 90 degrees', 1]]}
     """
     problems = placed.problems()
     cautions = [[placed.caution, int(placed.drawn.sum())]] if placed.caution and placed.drawn.any() else []
@@ -355,7 +357,7 @@ def page_traits(widget: MapWidget) -> dict[str, Any]:
     own = [name for name in MapWidget.class_trait_names(sync=True) if not name.startswith(("_", "layout", "comm"))]
     wanted = {name for name in own if name not in _NOT_IN_A_PAGE} - {"tabbable", "tooltip"}
     traits = {name: getattr(widget, name) for name in sorted(wanted)}
-    if widget.item_count > MOST_NAMES:
+    if widget.item_count > MAX_NAMES:
         boxes = np.frombuffer(traits["boxes"], "<f8").reshape(-1, 4)
         traits["boxes"] = pack_float64(float32_outward(boxes))
         bent = len(traits["ring_items"]) // 4
@@ -377,28 +379,28 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
     """
     import ipywidgets
 
-    for one in (before, after):
-        one.layout.flex, one.layout.min_width, one.layout.width = "1 1 0", "0", "auto"
+    for view in (before, after):
+        view.layout.flex, view.layout.min_width, view.layout.width = "1 1 0", "0", "auto"
     ipywidgets.jslink((before, "view"), (after, "view"))
     return MapPair([before, after], layout=ipywidgets.Layout(grid_gap="8px"))
 
 
-def _marks(found: Explanation) -> tuple[bytes, list[str]]:
+def _marks(explanation: Explanation) -> tuple[bytes, list[str]]:
     """One byte a file: 1 for what is read, 2 and up for the reasons to skip it."""
-    from geolake_nb.planning.scan.reason import SCAN_REASONS
+    from geolake_nb.scan.reason import SCAN_REASONS
 
-    skipped = [reason for reason in found.by_reason() if not reason.kept]
+    skipped = [reason for reason in explanation.by_reason() if not reason.kept]
     codes = np.ones(len(SCAN_REASONS), np.uint8)
-    for place, reason in enumerate(skipped):
-        codes[reason.code] = 2 + place
-    return codes[found.judgement.reasons].tobytes(), [reason.text for reason in skipped]
+    for index, reason in enumerate(skipped):
+        codes[reason.code] = 2 + index
+    return codes[explanation.pruning.reasons].tobytes(), [reason.text for reason in skipped]
 
 
-def _verdict(found: Explanation) -> dict[str, Any]:
-    read, total = found.read, found.total
+def _verdict(explanation: Explanation) -> dict[str, Any]:
+    read, total = explanation.read, explanation.total
     doubts = [
-        f"{amount.files:,} because: {reason.text}"
-        for reason, amount in found.by_reason().items()
+        f"{amount.files:,} files: {reason.text}"
+        for reason, amount in explanation.by_reason().items()
         if reason.kept and reason.name in _DOUBTS
     ]
     return {
@@ -406,17 +408,17 @@ def _verdict(found: Explanation) -> dict[str, Any]:
         "files_read": read.files,
         "bytes": total.bytes,
         "bytes_read": read.bytes,
-        "text": "; ".join([*doubts, *found.notes]),
+        "text": "; ".join([*doubts, *explanation.notes]),
     }
 
 
 _DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED", "UNUSABLE_BOUNDS"})
 
 
-def _reason_texts(found: Explanation) -> pa.Array:
+def _reason_texts(explanation: Explanation) -> pa.Array:
     import pyarrow as pa
 
-    from geolake_nb.planning.scan.reason import SCAN_REASONS
+    from geolake_nb.scan.reason import SCAN_REASONS
 
     texts = pa.array([f"{'read' if reason.kept else 'skipped'}: {reason.text}" for reason in SCAN_REASONS])
-    return pa.DictionaryArray.from_arrays(pa.array(found.judgement.reasons), texts)
+    return pa.DictionaryArray.from_arrays(pa.array(explanation.pruning.reasons), texts)

@@ -10,14 +10,25 @@ import ipywidgets
 import numpy as np
 import traitlets
 
-from geolake_nb.jupyter.cell_widgets import ShownInCell
+from geolake_nb.jupyter.cell_widgets import DisplayedInCell
+from geolake_nb.model.crs import CRS84
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["BUNDLE", "MapPair", "MapWidget", "pack_columns", "pack_float64", "pack_parts", "pack_rings", "pack_uint32"]
+__all__ = [
+    "BUNDLE",
+    "MapPair",
+    "MapWidget",
+    "MapWindow",
+    "pack_columns",
+    "pack_float64",
+    "pack_parts",
+    "pack_rings",
+    "pack_uint32",
+]
 
 BUNDLE: Final = Path(__file__).parent / "static" / "map.js"
 
@@ -84,7 +95,27 @@ def _buffer() -> Any:
     return traitlets.Bytes(b"").tag(sync=True, from_json=lambda value, _: bytes(value or b""))
 
 
-class MapWidget(ShownInCell, anywidget.AnyWidget):
+class MapWindow(list[float]):
+    """The window of a map, xmin, ymin, xmax, ymax, with its CRS: `t.explain(m.window)` is the query of the map.
+
+    >>> MapWindow([5, 45, 11, 52], "OGC:CRS84").crs
+    'OGC:CRS84'
+    """
+
+    def __init__(self, sides: Iterable[float], crs: str | None) -> None:
+        super().__init__(sides)
+        self.crs = crs
+
+
+class _WindowTrait(traitlets.List[float]):
+    """Four numbers, which get the CRS of the map when they are set."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        sides = super().validate(obj, value)
+        return sides if sides is None else MapWindow(sides, obj.window_crs)
+
+
+class MapWidget(DisplayedInCell, anywidget.AnyWidget):
     """Boxes on a map that needs no network. Set traits that belong together inside `hold_sync()`.
 
     >>> widget = MapWidget(boxes=pack_float64([[170, -20, -170, -10]]), title="roads")
@@ -92,11 +123,11 @@ class MapWidget(ShownInCell, anywidget.AnyWidget):
     (1, [], True)
     """
 
-    # The text, not the file: anywidget would keep every map for ever to tell it when the file changes.
+    # The text, not the path: anywidget would keep every map alive to notify it of file changes.
     _esm = BUNDLE.read_text(encoding="utf-8")
 
     boxes = _buffer()
-    """Four Float64 per item, in degrees: xmin ymin xmax ymax; xmin > xmax wraps around 180, NaN is no bounds."""
+    """Four Float64 per item, in degrees: xmin ymin xmax ymax; xmin > xmax wraps around 180, NaN means no bounds."""
     rings = _buffer()
     """Outlines that replace the rectangle of an item: x y pairs."""
     ring_offsets = _buffer()
@@ -112,10 +143,12 @@ class MapWidget(ShownInCell, anywidget.AnyWidget):
     marks = _buffer()
     """One byte per item: 0 nothing, 1 read, 2 skipped because of the first reason, 3 of the second, and so on."""
     mark_reasons = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    window = traitlets.List(traitlets.Float(), minlen=4, maxlen=4, default_value=None, allow_none=True).tag(sync=True)
+    window = _WindowTrait(traitlets.Float(), minlen=4, maxlen=4, default_value=None, allow_none=True).tag(sync=True)
     """The query window in degrees, set from either side; xmin > xmax crosses the antimeridian."""
+    window_crs: str | None = CRS84.text
+    """The CRS that the window carries; `None` where it is in that of the column."""
     verdict = traitlets.Dict().tag(sync=True)
-    """What a query over the window reads: files, files_read, bytes, bytes_read, text, and the window it is about."""
+    """What a query over the window reads: files, files_read, bytes, bytes_read, text, and its window."""
     selected_items = _buffer()
     """Ids of the selected items, ascending, set from either side."""
     overlays = traitlets.List(traitlets.Dict()).tag(sync=True)
@@ -123,11 +156,11 @@ class MapWidget(ShownInCell, anywidget.AnyWidget):
     overlay_data = traitlets.List(traitlets.Bytes()).tag(sync=True)
     """The parts of each overlay, as `pack_parts` packs them; longitudes may run past 180."""
     names = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    """Names of the items when they are few; otherwise the browser asks through `on_describe`."""
+    """Names of the items when they are few; otherwise the browser requests them through `on_describe`."""
     page = traitlets.Dict().tag(sync=True)
     """A page of the table: columns, rows, ids, page, pages, total."""
     page_request = traitlets.Dict().tag(sync=True)
-    """What the table asks for: page, size, sort, descending, selected_only."""
+    """The request of the table: page, size, sort, descending, selected_only."""
     versions = traitlets.List(traitlets.Int()).tag(sync=True)
     version = traitlets.Int(0).tag(sync=True)
     view = traitlets.Dict().tag(sync=True)
@@ -170,5 +203,5 @@ class MapWidget(ShownInCell, anywidget.AnyWidget):
         self.on_msg(answer)
 
 
-class MapPair(ShownInCell, ipywidgets.HBox):  # type: ignore[misc]
+class MapPair(DisplayedInCell, ipywidgets.HBox):  # type: ignore[misc]
     """Two maps in one row."""

@@ -1,4 +1,4 @@
-"""A plan in a cell that can be run: its card, what has to be typed to agree, Apply and Cancel."""
+"""A plan in a cell that can be applied: its card, the confirmations, Apply and Cancel."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def display_plan(plan: Plan) -> None:
     # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
     display({"text/html": render(plan), "text/plain": str(plan)}, raw=True)  # type: ignore[no-untyped-call]
     if in_notebook() and not plan.is_empty:
-        display_live(PlanView(plan).box, "Apply and Cancel: buttons, where the notebook runs")
+        display_live(PlanView(plan).box, "Apply and Cancel: buttons in a live notebook")
 
 
 class PlanView:
-    """The part of a plan's view that acts; `box` is the widget, `report` is there when it is done.
+    """The part of a plan's view that acts; `box` is the widget, `report` is set when it is done.
 
-    `spark` is the session that the work runs in: the running one by default, or a new one. `on_done` hears of the
+    `spark` is the session that the work runs in: the running one by default, or a new one. `on_done` gets the
     report, in the thread that did the work.
     """
 
@@ -45,7 +45,7 @@ class PlanView:
         self._on_done = on_done
         self._cancelled = threading.Event()
         self._thread: threading.Thread | None = None
-        self.consents = {door.name: _consent(ipywidgets, door.name) for door in plan.change.doors}
+        self.consents = {step.name: _consent(ipywidgets, step.name) for step in plan.change.irreversible_steps}
         self.apply_button = ipywidgets.Button(description="Apply", button_style="primary", disabled=bool(self.consents))
         self.cancel_button = ipywidgets.Button(description="Cancel")
         self.bar = ipywidgets.IntProgress(min=0, max=1, layout=ipywidgets.Layout(display="none"))
@@ -60,13 +60,13 @@ class PlanView:
             widget.add_class(f"geolake-{name}")
         for text in self.consents.values():
             text.add_class("geolake-consent")
-            text.observe(self._look, names="value")
+            text.observe(self._update_apply_button, names="value")
         self.apply_button.on_click(self._apply)
         self.cancel_button.on_click(self._cancel)
 
     @property
     def agreed(self) -> bool:
-        """Whether the name of every step that cannot be taken back is typed."""
+        """Whether the name of every irreversible step is typed."""
         return all(text.value.strip() == name for name, text in self.consents.items())
 
     @property
@@ -75,19 +75,19 @@ class PlanView:
         return self._thread is not None and self._thread.is_alive()
 
     def wait(self, seconds: float | None = None) -> None:
-        """Wait until what was started is over."""
+        """Wait until the plan is applied or has failed."""
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _look(self, _: object) -> None:
+    def _update_apply_button(self, _: object) -> None:
         self.apply_button.disabled = not self.agreed
 
     def _apply(self, _: object) -> None:
         if not self.agreed or self._thread is not None:
             return
-        self._lock("It runs.")
+        self._lock("Running …")
         self.bar.layout.display = None
-        # In a thread of its own, so that the kernel hears the click on Cancel.
+        # In its own thread, so that the kernel can handle a click on Cancel.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -95,21 +95,21 @@ class PlanView:
         self._cancelled.set()
         self.cancel_button.disabled = True
         if self._thread is None:
-            self._lock("Cancelled; nothing was changed.")
+            self._lock("Cancelled; no changes were made.")
         else:
-            self._say("It is being cancelled.")
+            self._show_status("Cancelling …")
 
     def _run(self) -> None:
         try:
             self.report = self.plan.apply(
-                spark=self._spark, consent=list(self.consents), expect=self.plan.hash, on_progress=self._tell
+                spark=self._spark, consent=list(self.consents), expect=self.plan.hash, on_progress=self._show_progress
             )
         except GeolakeError as problem:
-            self._say(str(problem), kind="error")
+            self._show_status(str(problem), kind="error")
         except KeyboardInterrupt:
-            self._say("Cancelled; nothing was committed.")
-        except Exception as problem:  # noqa: BLE001 - nobody else would see what happens in this thread
-            self._say(f"{type(problem).__name__}: {problem}", kind="error")
+            self._show_status("Cancelled; nothing was committed.")
+        except Exception as problem:  # noqa: BLE001 - errors in this thread are not visible otherwise
+            self._show_status(f"{type(problem).__name__}: {problem}", kind="error")
         else:
             self.status.value = render(self.report) or ""
             if self._on_done is not None:
@@ -118,9 +118,9 @@ class PlanView:
             self.bar.layout.display = "none"
             self.cancel_button.disabled = True
 
-    def _tell(self, done: int, total: int) -> None:
+    def _show_progress(self, done: int, total: int) -> None:
         if self._cancelled.is_set():
-            # What runs the jobs takes it for the interrupt of a user, which it is.
+            # The job runner handles it as an interrupt by the user.
             raise KeyboardInterrupt
         self.bar.max, self.bar.value = total, done
         self.bar.description = f"{done:,} of {total:,}"
@@ -129,16 +129,16 @@ class PlanView:
         self.apply_button.disabled = True
         for consent in self.consents.values():
             consent.disabled = True
-        self._say(text)
+        self._show_status(text)
 
-    def _say(self, text: str, *, kind: str | None = None) -> None:
+    def _show_status(self, text: str, *, kind: str | None = None) -> None:
         self.status.value = str(tag("p", text, class_=kind, role="status"))
 
 
 def _consent(ipywidgets: Any, name: str) -> Any:
     return ipywidgets.Text(
         placeholder=name,
-        description=f"To agree, type {name}",
+        description=f"Type {name} to confirm",
         style={"description_width": "initial"},
         layout=ipywidgets.Layout(width="32em"),
     )

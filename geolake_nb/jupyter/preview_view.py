@@ -1,17 +1,18 @@
-"""A rewrite before it is made, on two maps: the files as they are, and as they are foretold."""
+"""A preview of a rewrite on two maps: the current files, and the estimated ones."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
+from geolake_nb.formats.registry import DELTA
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.live_part import display_live
 from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.progress import in_notebook
+from geolake_nb.model.snapshot import Protocol, Snapshot
 
 if TYPE_CHECKING:
-    from geolake_nb.planning.writing.preview import Preview, PreviewSide
+    from geolake_nb.changes.preview import Preview, PreviewSide
 
 __all__ = ["display_preview", "preview_maps"]
 
@@ -23,11 +24,11 @@ def display_preview(preview: Preview) -> None:
     display({"text/html": render(preview), "text/plain": str(preview)}, raw=True)  # type: ignore[no-untyped-call]
     maps = preview_maps(preview) if in_notebook() else None
     if maps is not None:
-        display_live(maps, "Maps before and after: where the notebook runs")
+        display_live(maps, "Maps before and after: in a live notebook")
 
 
 def preview_maps(preview: Preview) -> Any:
-    """The two maps, which move together and are asked for the same window; `None` without a geo column."""
+    """The two maps, which move together and share the window; `None` without a geo column."""
     if preview.column is None or preview.schema is None:
         return None
     return _map(preview, preview.before, "before").beside(_map(preview, preview.after, "after"))
@@ -35,5 +36,5 @@ def preview_maps(preview: Preview) -> Any:
 
 def _map(preview: Preview, side: PreviewSide, name: str) -> GeolakeMap:
     assert preview.schema is not None
-    files = Snapshot(TableFormat.DELTA, name, None, None, preview.schema, Protocol(""), side.files)
+    files = Snapshot(DELTA, name, None, None, preview.schema, Protocol(""), side.files)
     return GeolakeMap(files, column=preview.column, color="bytes", title=name, height=360)

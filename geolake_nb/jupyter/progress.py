@@ -1,4 +1,4 @@
-"""How far a piece of work is: a bar in a notebook, a line in a terminal."""
+"""Progress of some work: a bar in a notebook, a line in a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAUSE = 0.1
 
 
 def in_notebook() -> bool:
-    """Whether a front end is there that shows widgets.
+    """Whether a front end shows widgets.
 
     >>> in_notebook()
     False
@@ -33,15 +33,15 @@ def in_notebook() -> bool:
 
 @contextmanager
 def shown_progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Whom to tell how much is done; what is shown of it goes away at the end.
+    """The progress callback of a running cell; its display is removed at the end.
 
-    >>> with shown_progress("files") as tell:
-    ...     print(tell)
+    >>> with shown_progress("files") as on_progress:
+    ...     print(on_progress)
     None
     """
     if not in_notebook():
-        with progress(what) as tell:
-            yield tell
+        with progress(what) as on_progress:
+            yield on_progress
         return
     bar = _Bar(what)
     try:
@@ -76,6 +76,6 @@ class _Bar:
 
     def close(self) -> None:
         if self._widget is not None:
-            # Of the output too: a saved notebook would show the bar for ever as it was.
+            # From the output too: a saved notebook would show a stale bar.
             self._shown.update({"text/plain": ""}, raw=True)
             close_whole(self._widget)

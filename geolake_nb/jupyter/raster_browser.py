@@ -11,7 +11,7 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.editor_parts import Editor, button, control, heading, hidden, shown
 from geolake_nb.jupyter.html import tag
-from geolake_nb.jupyter.map_view import MOST_NAMES, map_traits
+from geolake_nb.jupyter.map_view import MAX_NAMES, map_traits
 from geolake_nb.jupyter.map_widget import MapWidget, pack_rings, pack_uint32
 from geolake_nb.jupyter.raster_entries import BandFacts, RasterDetails, RasterEntries, RasterEntry
 
@@ -31,10 +31,10 @@ _LARGEST_PICTURE = 4_000_000
 
 
 class RasterBrowser(Editor):
-    """The rasters of a table, one of which is chosen in the list or on the map; `details` tells all about it."""
+    """The rasters of a table, one of which is chosen in the list or on the map; `details` describes it."""
 
     usage = (
-        "A browser of the rasters, shown where a notebook runs: choose one in the list or on the map. Without a front\n"
+        "A browser of the rasters, for a live notebook: choose one in the list or on the map. Without a front\n"
         "end: t.rasters() lists them, and t.raster_bands(path) has the bands of those in one file."
     )
 
@@ -63,7 +63,7 @@ class RasterBrowser(Editor):
     def choose(self, number: int) -> None:
         """Choose a raster by its row in `t.rasters()`."""
         if not 0 <= number < len(self.entries):
-            raise GeolakeError(f"there is no raster {number}", remedy=f"there are {len(self.entries):,}, from 0 on")
+            raise GeolakeError(f"no raster {number}", remedy=f"there are {len(self.entries):,}, counted from 0")
         if number // _PAGE != self.page:
             self.show_page(number // _PAGE)
         self.list.value = number
@@ -117,8 +117,8 @@ class RasterBrowser(Editor):
         return made
 
     def _names(self) -> list[str]:
-        """Names for the pointer; of many rasters it asks."""
-        many = len(self.entries) > MOST_NAMES
+        """Names for the pointer; for many rasters the browser requests them."""
+        many = len(self.entries) > MAX_NAMES
         return [] if many else [str(entry) for entry in self.entries.page(0, max(1, len(self.entries)))]
 
     def _picked(self, _: object) -> None:
@@ -129,19 +129,19 @@ class RasterBrowser(Editor):
 
     def _chosen(self, _: object) -> None:
         entry = self._shown.get(self.list.value)
-        self.details = None if entry is None else self._told(entry)
+        self.details = None if entry is None else self._read_details(entry)
         self.card.value = "" if self.details is None else render(self.details) or ""
         self._draw(entry)
         if entry is not None and entry.number not in self.map.selected_ids.tolist():
             self.map.selected_items = pack_uint32([entry.number])
 
-    def _told(self, entry: RasterEntry) -> RasterDetails:
-        """The raster with its bands; a file that cannot be read leaves what is known."""
+    def _read_details(self, entry: RasterEntry) -> RasterDetails:
+        """The raster with its bands; a file that cannot be read leaves its metadata."""
         key = (entry.path, entry.column)
         try:
             if self._bands is None or self._bands[0] != key:
                 self._bands = key, self.table.raster_bands(entry.path, column=entry.column)
-            rows = [row for row in self._bands[1].to_pylist() if row["raster"] == entry.place]
+            rows = [row for row in self._bands[1].to_pylist() if row["raster"] == entry.index_in_file]
         except (GeolakeError, OSError) as problem:
             return RasterDetails(entry, (), f"The bands cannot be read: {problem}")
         return RasterDetails(entry, tuple(map(BandFacts.of, rows)))
@@ -154,6 +154,6 @@ class RasterBrowser(Editor):
                 picture = self._thumbnail(entry)
                 if picture is not None and not (picture.startswith(_PNG) and len(picture) <= _LARGEST_PICTURE):
                     picture = None
-                    raise GeolakeError(f"the thumbnail is no PNG of at most {_LARGEST_PICTURE:,} bytes")
+                    raise GeolakeError(f"expected the thumbnail to be a PNG of at most {_LARGEST_PICTURE:,} bytes")
         self.picture.value = picture or b""
         hidden(self.picture, when=picture is None)

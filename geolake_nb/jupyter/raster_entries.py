@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.box_column import BoxColumn
-from geolake_nb.core.crs import CRS84, Crs
-from geolake_nb.core.message_text import printable, url_without_secrets
-from geolake_nb.core.raster import Band, PixelType
-from geolake_nb.core.showing import Shown
 from geolake_nb.errors import CrsError, RasterError
+from geolake_nb.model.box_column import BoxColumn
+from geolake_nb.model.crs import CRS84, Crs
+from geolake_nb.model.display import Displayable
+from geolake_nb.raster_data.raster import Band, PixelType
+from geolake_nb.text.messages import printable, url_without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,25 +30,25 @@ _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 @dataclass(frozen=True, slots=True)
 class RasterEntry:
-    """One raster, by its place in the table; what a maker of thumbnails is given."""
+    """One raster of the table, by its file and index; the argument of a thumbnail function."""
 
     number: int
     """Its row in `t.rasters()`."""
     path: str
     """The data file, as `t.files` has it."""
     column: str
-    place: int
+    index_in_file: int
     """Which raster of the file it is, counted from 0 over those that are not null."""
     width: int
     height: int
     bands: int
     crs_wkt: str | None
     reason: str | None = None
-    """Why it has no place on the map; `None` for one that has."""
+    """Why it is not on the map; `None` if it is."""
 
     @property
     def crs_name(self) -> str:
-        """What people call its CRS.
+        """The name of its CRS.
 
         >>> RasterEntry(0, "f", "r", 0, 1, 1, 1, None).crs_name
         'none'
@@ -63,7 +63,7 @@ class RasterEntry:
     def __str__(self) -> str:
         bands = "1 band" if self.bands == 1 else f"{self.bands:,} bands"
         name = printable(_short_name(self.path), _WIDTH)
-        return f"{self.number}  {name} #{self.place}  {self.width:,} x {self.height:,}, {bands}"
+        return f"{self.number}  {name} #{self.index_in_file}  {self.width:,} x {self.height:,}, {bands}"
 
 
 def _short_name(path: str) -> str:
@@ -80,7 +80,7 @@ def _short_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BandFacts:
-    """What a band is, in words.
+    """The description of a band.
 
     >>> row = {"pixel_type": 4, "no_data": bytes([7]), "in_db": True, "out_db_band_no": None, "out_db_url": None}
     >>> BandFacts.of(row)
@@ -92,7 +92,7 @@ class BandFacts:
     pixel_type: str
     no_data: str
     stored: str
-    """Where its cells are."""
+    """Where its pixels are."""
     url: str | None = None
     """The file outside of the table, without what may be secret in it; it is text, and never opened here."""
 
@@ -121,26 +121,26 @@ def _no_data(pixel: PixelType, stored: bytes | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RasterDetails(Shown):
+class RasterDetails(Displayable):
     """All that is shown of one raster."""
 
     entry: RasterEntry
     bands: tuple[BandFacts, ...]
     problem: str | None = None
-    """Why the bands cannot be told; `None` where they can."""
+    """Why the bands cannot be read; `None` if they can."""
 
     def __str__(self) -> str:
         entry = self.entry
-        head = f"{printable(entry.path, _WIDTH)} #{entry.place}: {entry.width:,} x {entry.height:,}"
+        head = f"{printable(entry.path, _WIDTH)} #{entry.index_in_file}: {entry.width:,} x {entry.height:,}"
         lines = [head, f"  CRS {entry.crs_name}"]
         for number, band in enumerate(self.bands):
             url = "" if band.url is None else f" of {printable(band.url, _WIDTH)}"
             lines.append(f"  band {number}: {band.pixel_type}, no-data {band.no_data}, {band.stored}{url}")
-        return "\n".join([*lines, *(f"  {printable(one, _WIDTH)}" for one in (entry.reason, self.problem) if one)])
+        return "\n".join([*lines, *(f"  {printable(text, _WIDTH)}" for text in (entry.reason, self.problem) if text)])
 
 
 class RasterEntries:
-    """The rows of `t.rasters()`, a page of them at a time, and where they lie.
+    """The rows of `t.rasters()`, a page of them at a time, and their boxes.
 
     >>> RasterEntries(pa.table({"path": pa.array([], pa.string()), "column": pa.array([], pa.string())})).pages(10)
     1
@@ -155,7 +155,7 @@ class RasterEntries:
         for key in keys if count else ():
             new[1:] |= pc.not_equal(key.slice(1), key.slice(0, count - 1)).to_numpy(zero_copy_only=False)
         starts = np.maximum.accumulate(np.where(new, np.arange(count), 0)) if count else np.empty(0, np.int64)
-        self._places = np.arange(count) - starts
+        self._indices_in_file = np.arange(count) - starts
 
     def __len__(self) -> int:
         return int(self.rows.num_rows)
@@ -167,9 +167,10 @@ class RasterEntries:
     def page(self, number: int, size: int) -> list[RasterEntry]:
         """The rasters of a page, the first of which is 0."""
         first = number * size
-        held = self.rows.slice(first, size).drop_columns([*_SIDES, "footprint"]).to_pylist()
+        rows = self.rows.slice(first, size).drop_columns([*_SIDES, "footprint"]).to_pylist()
         return [
-            RasterEntry(first + row, place=int(self._places[first + row]), **facts) for row, facts in enumerate(held)
+            RasterEntry(first + row, index_in_file=int(self._indices_in_file[first + row]), **facts)
+            for row, facts in enumerate(rows)
         ]
 
     def placed(self) -> PlacedBoxes:

@@ -1,4 +1,4 @@
-"""One HTML file about a table: its card, its map, what is wrong with it, and what a filter reads."""
+"""One HTML file about a table: its card, its map, its findings, and what a filter reads."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from geolake_nb.api.table import Table
-    from geolake_nb.core.predicate import Predicate
+    from geolake_nb.expressions.filter_input import FilterInput
+    from geolake_nb.model.crs import Crs, CrsLike
 
     Progress = Callable[[int, int], None]
 
 __all__ = ["report_page", "write_report"]
 
-# The policy has the browser itself refuse every request: whatever a name in the table says, nothing leaves the page.
+# The policy makes the browser refuse every request: whatever a name in the table contains, nothing leaves the page.
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -46,29 +47,28 @@ footer {{ margin: 24px 0; font-size: 0.85em; }}
 <body>
 <h1>{title}</h1>
 {body}
-<footer>Made by geolake_nb {version}. This file asks no host for anything.</footer>
+<footer>Made by geolake_nb {version}. Works offline.</footer>
 {script}
 </body>
 </html>
 """
 
 
-_NO_MAP = tag(
-    "p", "There is no map: no column has a geo type. Bytes or text that hold geometries can be converted to one."
-)
+_NO_MAP = tag("p", "No map: no column has a geo type. Columns of WKB or WKT can be converted to one.")
 
 
 def write_report(
     table: Table,
     path: str | os.PathLike[str],
     *,
-    where: str | Predicate | None = None,
+    where: FilterInput | None = None,
+    box_crs: str | Crs | CrsLike | None = None,
     column: str | None = None,
     footers: bool = False,
     on_progress: Progress | None = None,
 ) -> Path:
-    """Write the report, and say where it is."""
-    page = report_page(table, where=where, column=column, footers=footers, on_progress=on_progress)
+    """Write the report and return its path."""
+    page = report_page(table, where=where, box_crs=box_crs, column=column, footers=footers, on_progress=on_progress)
     with written_file(path, table.snapshot) as target:
         target.write_text(page, encoding="utf-8")
     return target
@@ -77,13 +77,14 @@ def write_report(
 def report_page(
     table: Table,
     *,
-    where: str | Predicate | None = None,
+    where: FilterInput | None = None,
+    box_crs: str | Crs | CrsLike | None = None,
     column: str | None = None,
     footers: bool = False,
     on_progress: Progress | None = None,
 ) -> str:
-    """The report as HTML; a table without geo columns has the reason in place of the map."""
-    shown = _map_of(table, where, column)
+    """The report as HTML; a table without geo columns has the reason instead of the map."""
+    shown = _map_of(table, where, box_crs, column)
     findings = table.check(footers=footers, on_progress=on_progress)
     name = table.location.rstrip("/").rpartition("/")[2]
     title = html.escape(visible(f"{name}: report"))
@@ -92,20 +93,23 @@ def report_page(
         yield "Table", table_card.show(table, findings)
         yield "Map", _NO_MAP if shown is None else '<div id="map"></div>'
         if where is not None:
-            yield "What the filter reads", render(table.explain(where) if shown is None else shown.explanation) or ""
+            explanation = table.explain(where, box_crs=box_crs) if shown is None else shown.explanation
+            yield "What the filter reads", render(explanation) or ""
         looked = "metadata and Parquet footers" if footers else "metadata alone"
         yield "Findings", f"{tag('p', f'From {looked}.')}{render(findings)}"
 
     body = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections())
-    script = "" if shown is None else map_script(page_traits(shown), place="map")
+    script = "" if shown is None else map_script(page_traits(shown), element="map")
     return _PAGE.format(title=title, body=body, version=html.escape(__version__), script=script)
 
 
-def _map_of(table: Table, where: str | Predicate | None, column: str | None) -> GeolakeMap | None:
+def _map_of(
+    table: Table, where: FilterInput | None, box_crs: str | Crs | CrsLike | None, column: str | None
+) -> GeolakeMap | None:
     if column is None and not table.files.geo_columns:
         return None
     chosen = column or sorted(table.files.geo_columns)[0]
-    shown = GeolakeMap(table, column=chosen, where=where, height=480)
+    shown = GeolakeMap(table, column=chosen, where=where, box_crs=box_crs, height=480)
     if where is not None and shown.explanation is None:
         raise GeolakeError(str(shown.verdict.get("text")), where=table.location)
     return shown

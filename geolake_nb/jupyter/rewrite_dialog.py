@@ -1,4 +1,4 @@
-"""The dialog for a rewrite: columns and sizes, what it would change on two maps, and the plan with its progress."""
+"""The dialog for a rewrite: columns and sizes, a preview on two maps, and the plan with its progress."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from geolake_nb.core.curves import Curve
+from geolake_nb.changes.packing import ROW_GROUP_ROWS
 from geolake_nb.errors import GeolakeError
+from geolake_nb.geo.curves import Curve
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cell_widgets import close_whole
-from geolake_nb.jupyter.editor_parts import Editor, PlanPlace, button, control, heading, hidden
+from geolake_nb.jupyter.editor_parts import Editor, PlanArea, button, control, heading, hidden
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.preview_view import preview_maps
 from geolake_nb.jupyter.rewrite_draft import RewriteDraft, cluster_columns, draft_for
-from geolake_nb.planning.writing.packing import ROW_GROUP_ROWS
 
 if TYPE_CHECKING:
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
-    from geolake_nb.planning.writing.preview import Preview
+    from geolake_nb.changes.preview import Preview
 
 __all__ = ["RewriteDialog"]
 
@@ -28,15 +28,15 @@ _SIZES = ("16MB", "32MB", "64MB", "128MB", "256MB", "512MB", "1GB")
 
 
 class RewriteDialog(Editor):
-    """A rewrite is put together here, looked at before it is made, and planned; nothing is written before that.
+    """Configure, preview and plan a rewrite; nothing is written before the plan is applied.
 
-    `draft` is what the dialog holds, and what it begins with where one is given.
+    `draft` holds the settings; pass one to start from it.
     """
 
     usage = (
-        "A dialog for a rewrite, shown where a notebook runs. Choose the columns to cluster by, the curve and the\n"
+        "A dialog for a rewrite, for a live notebook. Choose the columns to cluster by, the curve and the\n"
         "sizes, press Preview to see the files before and after, press Plan. Without a front end:\n"
-        "t.plan_rewrite(cluster_by='geom') plans one, and its preview() foretells it."
+        "t.plan_rewrite(cluster_by='geom') plans one, and its preview() estimates the result."
     )
 
     def __init__(self, table: Table, *, spark: Any = None, draft: RewriteDraft | None = None) -> None:
@@ -45,8 +45,8 @@ class RewriteDialog(Editor):
         self._known = cluster_columns(table.schema, table.snapshot.partition_columns)
         self.draft = draft_for(self._known) if draft is None else draft
         self.preview: Preview | None = None
-        """The last one that was asked for, of what the controls say now."""
-        self.plan_place = PlanPlace(spark=spark, on_done=self._reload)
+        """The last one, if it matches the controls."""
+        self.plan_area = PlanArea(spark=spark, on_done=self._reload)
         self._make_controls()
         self._look()
 
@@ -57,30 +57,30 @@ class RewriteDialog(Editor):
     @property
     def plan(self) -> Plan | None:
         """The plan that is shown."""
-        return self.plan_place.plan
+        return self.plan_area.plan
 
     def _make_controls(self) -> None:
         draft = self.draft
         self.columns = control(
             ipywidgets.Select,
             "columns",
-            "Columns to choose from",
-            options=[(visible(f"{one.path}  {one.kind}"), one.path) for one in self._known],
+            "Columns",
+            options=[(visible(f"{column.path}  {column.kind}"), column.path) for column in self._known],
             rows=5,
         )
         self.chosen = control(ipywidgets.Select, "cluster", "Cluster by, in this order", rows=3)
-        self.add_button = button("add", "Add", self._add, tooltip="Cluster by the chosen column too")
-        self.remove_button = button("remove", "Remove", self._remove, tooltip="Take it from the list")
-        self.up_button = button("up", "Up", lambda: self._move(-1), tooltip="Move it to the front")
-        self.down_button = button("down", "Down", lambda: self._move(1), tooltip="Move it to the back")
+        self.add_button = button("add", "Add", self._add, tooltip="Add the selected column")
+        self.remove_button = button("remove", "Remove", self._remove, tooltip="Remove the selected column")
+        self.up_button = button("up", "Up", lambda: self._move(-1), tooltip="Move the column up")
+        self.down_button = button("down", "Down", lambda: self._move(1), tooltip="Move the column down")
         self.curve = control(
-            ipywidgets.Dropdown, "curve", "Curve", options=[one.value for one in Curve], value=draft.curve
+            ipywidgets.Dropdown, "curve", "Curve", options=[curve.value for curve in Curve], value=draft.curve
         )
         self.file_size = control(
             ipywidgets.Combobox, "file-size", "Target file size", options=_SIZES, value=draft.target_file_size
         )
         self.group_rows = control(
-            ipywidgets.IntText, "row-group-rows", "Rows of a row group", value=draft.row_group_rows or ROW_GROUP_ROWS
+            ipywidgets.IntText, "row-group-rows", "Rows per row group", value=draft.row_group_rows or ROW_GROUP_ROWS
         )
         partitions = "Partitions (SQL), all by default"
         self.where = control(ipywidgets.Text, "where", partitions, value=draft.where or "", continuous_update=False)
@@ -108,13 +108,13 @@ class RewriteDialog(Editor):
             ipywidgets.HBox([self.preview_button, self.plan_button, self.bar]),
             self.status,
             self.preview_box,
-            self.plan_place.box,
+            self.plan_area.box,
         )
 
     def _add(self) -> None:
         with self.trying():
             if self.columns.value is None:
-                raise GeolakeError("no column is chosen", remedy="choose one in the list of columns")
+                raise GeolakeError("no column is selected", remedy="select one in the list of columns")
             self._become(self.draft.adding(self.columns.value), chosen=self.columns.value)
 
     def _remove(self) -> None:
@@ -141,45 +141,45 @@ class RewriteDialog(Editor):
     def _become(self, draft: RewriteDraft, *, chosen: str | None = None) -> None:
         if draft != self.draft:
             self.draft = draft
-            # What was foretold and planned is not what is asked for any more.
-            self.plan_place.clear()
+            # The preview and the plan do not match the controls any more.
+            self.plan_area.clear()
             self._show_preview(None)
         self._look(chosen)
 
     def _look(self, chosen: str | None = None) -> None:
         """Show the columns in their order."""
         by = self.draft.cluster_by
-        self.chosen.options = [(visible(f"{place}. {one}"), one) for place, one in enumerate(by, start=1)]
+        self.chosen.options = [(visible(f"{number}. {column}"), column) for number, column in enumerate(by, start=1)]
         self.chosen.value = chosen if chosen in by else by[0] if by else None
 
     def _made(self) -> Plan:
-        """The plan of what the controls say, on the table as it is now."""
+        """The plan for the controls, on the newest version."""
         self.table = self.table.newest()
         return self.table.plan_rewrite(**self.draft.options)
 
     def _preview(self) -> None:
         hidden(self.bar, when=False)
         with self.trying():
-            preview = self._made().preview(on_progress=self._tell)
+            preview = self._made().preview(on_progress=self._show_progress)
             maps = preview_maps(preview)
             card = ipywidgets.HTML(render(preview) or "")
             self._show_preview(preview, *((card,) if maps is None else (card, maps)))
         hidden(self.bar, when=True)
 
     def _show_preview(self, preview: Preview | None, *widgets: Any) -> None:
-        """Show a preview, or none, in the place of the last one."""
+        """Show a preview, or none, instead of the last one."""
         last, self.preview, self.preview_box.children = self.preview_box.children, preview, widgets
         close_whole(*last)
 
     def _plan(self) -> None:
         with self.trying():
-            self.plan_place.show(self._made())
+            self.plan_area.show(self._made())
 
     def _reload(self) -> None:
-        """A plan is applied: what was foretold has come."""
+        """Continue with the new version after a plan is applied."""
         with self.trying():
             self.table = self.table.newest()
 
-    def _tell(self, done: int, total: int) -> None:
+    def _show_progress(self, done: int, total: int) -> None:
         self.bar.max, self.bar.value = total, done
         self.bar.description = f"{done:,} of {total:,}"

@@ -1,19 +1,19 @@
-"""A rewrite as it would be asked for: the columns in their order, the curve, the sizes, the partitions."""
+"""The settings of a rewrite: columns in their order, curve, sizes, partitions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.schema import type_name
-from geolake_nb.core.types import GeographyType, GeometryType
+from geolake_nb.changes.clustering import Ordering
 from geolake_nb.errors import GeolakeError
-from geolake_nb.planning.writing.clustering import Ordering
+from geolake_nb.model.schema import type_name
+from geolake_nb.model.types import GeographyType, GeometryType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geolake_nb.core.schema import Schema
+    from geolake_nb.model.schema import Schema
 
 __all__ = ["ClusterColumn", "RewriteDraft", "cluster_columns", "draft_for"]
 
@@ -30,7 +30,7 @@ class ClusterColumn:
 
 @dataclass(frozen=True, slots=True)
 class RewriteDraft:
-    """What a rewrite is asked to do, as `t.plan_rewrite` takes it.
+    """The settings of a rewrite, as arguments of `t.plan_rewrite`.
 
     >>> draft = RewriteDraft().adding("geom").adding("day").adding("geom")
     >>> draft.cluster_by, draft.moved("day", -1).cluster_by, draft.without("geom").cluster_by
@@ -51,13 +51,13 @@ class RewriteDraft:
 
     def without(self, column: str) -> RewriteDraft:
         """With one column less."""
-        return replace(self, cluster_by=tuple(one for one in self.cluster_by if one != column))
+        return replace(self, cluster_by=tuple(path for path in self.cluster_by if path != column))
 
     def moved(self, column: str, by: int) -> RewriteDraft:
-        """With a column in another place, as far as there are places."""
+        """With a column moved by some positions, within the list."""
         if column not in self.cluster_by:
             return self
-        others = [one for one in self.cluster_by if one != column]
+        others = [path for path in self.cluster_by if path != column]
         others.insert(max(0, self.cluster_by.index(column) + by), column)
         return replace(self, cluster_by=tuple(others))
 
@@ -76,27 +76,27 @@ class RewriteDraft:
 def cluster_columns(schema: Schema, partition_by: Sequence[str] = ()) -> tuple[ClusterColumn, ...]:
     """The columns that a rewrite takes to put rows in order, geo columns first.
 
-    >>> from geolake_nb.core.schema import Schema
-    >>> from geolake_nb.core.types import Field, PrimitiveType, StructType
+    >>> from geolake_nb.model.schema import Schema
+    >>> from geolake_nb.model.types import Field, PrimitiveType, StructType
     >>> held = (Field("day", PrimitiveType("date")), Field("s", StructType()), Field("g", GeometryType()))
     >>> [one.path for one in cluster_columns(Schema(StructType(held)))]
     ['g', 'day']
     """
-    found = []
+    columns = []
     for path, field in schema.walk():
         try:
             Ordering.of([path], "hilbert", schema, partition_by=partition_by)
         except GeolakeError:
             continue
         is_geo = isinstance(field.type, GeometryType | GeographyType)
-        found.append(ClusterColumn(path, type_name(field.type), is_geo))
-    return tuple(sorted(found, key=lambda one: not one.is_geo))
+        columns.append(ClusterColumn(path, type_name(field.type), is_geo))
+    return tuple(sorted(columns, key=lambda column: not column.is_geo))
 
 
 def draft_for(columns: Sequence[ClusterColumn]) -> RewriteDraft:
-    """What is most often meant: the rows near each other by the first geo column.
+    """The default: rows clustered by the first geo column.
 
     >>> draft_for([]).cluster_by
     ()
     """
-    return RewriteDraft(tuple(one.path for one in columns if one.is_geo)[:1])
+    return RewriteDraft(tuple(column.path for column in columns if column.is_geo)[:1])

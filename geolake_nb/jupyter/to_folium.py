@@ -1,4 +1,4 @@
-"""The boxes of a table as a folium map whose page asks no host for anything."""
+"""The bounds of a table's files as a folium map that works offline."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.export import cut_at_antimeridian, feature_collection
 from geolake_nb.jupyter.html import visible
-from geolake_nb.planning.mapped_column import mapped_column
+from geolake_nb.scan.mapped_column import mapped_column
 
 if TYPE_CHECKING:
     import folium
 
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.model.snapshot import Snapshot
 
-__all__ = ["MOST_FEATURES", "to_folium"]
+__all__ = ["MAX_FEATURES", "to_folium"]
 
-MOST_FEATURES: Final = 10_000
+MAX_FEATURES: Final = 10_000
 """Beyond, a page of folium takes many seconds to open: our own map holds a hundred times more."""
 
 # folium renders what it made as a template once more: a brace that reaches it would be run as code.
@@ -31,7 +31,7 @@ _LAND = {"color": "#9aa3ad", "weight": 0.5, "fillColor": "#fbfaf7", "fillOpacity
 
 
 def to_folium(snapshot: Snapshot, column: str | None = None) -> folium.Map:
-    """The map; files without a place are named in its attribution and are not drawn."""
+    """The map; files that cannot be drawn are counted in its attribution."""
     try:
         import folium
     except ImportError:
@@ -40,11 +40,11 @@ def to_folium(snapshot: Snapshot, column: str | None = None) -> folium.Map:
         raise MissingDependencyError("folium is not installed", remedy="pip install folium") from None
     name = mapped_column(snapshot, column)
     count = len(snapshot.files)
-    if count > MOST_FEATURES:
-        what = f"{count:,} files are too many for folium, which holds {MOST_FEATURES:,}"
+    if count > MAX_FEATURES:
+        what = f"{count:,} files are too many for folium (at most {MAX_FEATURES:,})"
         raise GeolakeError(what, where=snapshot.location, remedy="use t.map().to_html(path), or t.to_geoparquet(path)")
     features = feature_collection(snapshot, name)["features"]
-    drawn = [_escaped(one) for one in features if one["geometry"] is not None]
+    drawn = [_escaped(feature) for feature in features if feature["geometry"] is not None]
     page = folium.Map(tiles=None, prefer_canvas=True, location=(0, 0), zoom_start=1, world_copy_jump=True)
     # folium's own lists name four hosts; only Leaflet is used here.
     page.default_js = [("leaflet", _data_uri("leaflet.js", "text/javascript"))]
@@ -78,15 +78,15 @@ def _land() -> dict[str, Any]:
 
     land = shapely.from_geojson((_STATIC / "land.json").read_text(encoding="utf-8"))
     cut = shapely.union_all(shapely.get_parts(cut_at_antimeridian(land)), grid_size=0.01)
-    found: dict[str, Any] = json.loads(shapely.to_geojson(cut))
-    return found
+    geojson: dict[str, Any] = json.loads(shapely.to_geojson(cut))
+    return geojson
 
 
 def _corners(features: list[dict[str, Any]]) -> list[list[float]]:
     import numpy as np
     import shapely
 
-    shapes = shapely.from_geojson([json.dumps(one["geometry"]) for one in features])
+    shapes = shapely.from_geojson([json.dumps(feature["geometry"]) for feature in features])
     west, south, east, north = shapely.total_bounds(np.asarray(shapes, object)).tolist()
     return [[max(south, -85.0), west], [min(north, 85.0), east]]
 

@@ -1,4 +1,4 @@
-"""The file that something is written to: never one of the table, and a place that cannot be written is an error."""
+"""The target file of an export: never one of the table; a path that cannot be written is an error."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import RefusedError, StorageError
-from geolake_nb.formats.snapshot import TableFormat
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.model.snapshot import Snapshot
 
 __all__ = ["written_file"]
 
 
 @contextmanager
 def written_file(path: str | os.PathLike[str], snapshot: Snapshot) -> Iterator[Path]:
-    """The place to write what a table shows; `~` is the home folder, as where a table is opened.
+    """The path to write an export of a table; `~` is the home folder, as where a table is opened.
 
     An earlier file of that name is replaced, unless the table has it.
     """
     try:
         target = Path(path).expanduser()
         if _is_in_table(target.resolve(), snapshot):
-            what = "this is among the files of the table"
+            what = "this is a file of the table"
             raise RefusedError(what, where=str(path), remedy="give another path")
         yield target
     except (OSError, RuntimeError) as problem:
@@ -39,13 +38,13 @@ def written_file(path: str | os.PathLike[str], snapshot: Snapshot) -> Iterator[P
 
 def _is_in_table(target: Path, snapshot: Snapshot) -> bool:
     """Whether the table has the file, or would take it for one of its own."""
-    if snapshot.format is not TableFormat.PARQUET:
+    if snapshot.format.has_versions:
         return target.exists() and target.is_relative_to(Path(snapshot.location).resolve())
-    if snapshot.details is None:  # boxes that lie nowhere
+    if snapshot.details is None:  # boxes without a location
         return False
     root = Path(snapshot.details.storage.location).resolve()
     if not target.is_relative_to(root):
         return False
-    held = {(root / path).resolve() for path in snapshot.files.table["path"].to_pylist()}
+    data_files = {(root / path).resolve() for path in snapshot.files.table["path"].to_pylist()}
     is_folder = snapshot.location == snapshot.details.storage.location
-    return target in held or (is_folder and target.suffix == ".parquet")
+    return target in data_files or (is_folder and target.suffix == ".parquet")

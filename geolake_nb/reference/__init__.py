@@ -1,6 +1,6 @@
 """The reference pages, read where they are shipped: what a command, a magic, a finding or an error is about.
 
-`python -m geolake_nb.reference` writes the pages again from the code.
+`python -m geolake_nb.reference` regenerates the pages from the code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["FOLDER", "PAGES", "section", "topics"]
 
 FOLDER = Path(__file__).parent
-PAGES = ("commands.md", "magics.md", "findings.md", "errors.md")
+PAGES = (
+    "commands.md",
+    "magics.md",
+    "findings.md",
+    "errors.md",
+    "delta-features.md",
+    "json.md",
+    "changes.md",
+    "guarantees.md",
+    "benchmarks.md",
+    "comparison.md",
+    "architecture.md",
+)
 
 
 def section(topic: str, *, besides: Iterable[str] = ()) -> str:
@@ -31,14 +43,14 @@ def section(topic: str, *, besides: Iterable[str] = ()) -> str:
     Traceback (most recent call last):
     geolake_nb.errors.GeolakeError: no help about 'bounds.mising'; did you mean bounds.missing?
     """
-    found = _sections().get(topic.lower())
-    if found is not None:
-        return plain_text(found[1])
+    match = _sections().get(topic.lower())
+    if match is not None:
+        return plain_text(match[1])
     known = {name.lower(): name for name in (*topics(), *besides)}
     # A group such as `bounds` is most likely the start of what is meant.
     near = [name for key, name in known.items() if key.startswith(f"{topic.lower()}.")]
     near = near or [known[key] for key in difflib.get_close_matches(topic.lower(), known, n=1)]
-    some = "use a command, or one of: commands, errors, findings, magics"
+    some = f"use a command, or one of: {', '.join(sorted(page.removesuffix('.md') for page in PAGES))}"
     remedy = f"did you mean {' or '.join(sorted(near))}?" if near else some
     raise GeolakeError(f"no help about {topic[:60]!r}", remedy=remedy)
 
@@ -56,7 +68,7 @@ def topics() -> tuple[str, ...]:
 def _sections() -> dict[str, tuple[str, str]]:
     """Each topic in small letters, with its name and its Markdown."""
     pages: dict[str, tuple[str, str]] = {}
-    found: dict[str, tuple[str, str]] = {}
+    sections: dict[str, tuple[str, str]] = {}
     for page in PAGES:
         head, *parts = (FOLDER / page).read_text(encoding="utf-8").split("\n## ")
         name = page.removesuffix(".md")
@@ -65,6 +77,6 @@ def _sections() -> dict[str, tuple[str, str]]:
             name = part.partition("\n")[0].removeprefix("%").removeprefix("geolake ")
             if " " in name:
                 continue  # about several commands, which lead to it
-            # A command stands before the magic of the same name: a cell shows the options of a magic itself.
-            found.setdefault(name.lower(), (name, f"## {part}"))
-    return pages | found
+            # A command takes precedence over the magic of the same name: a cell shows the options of a magic itself.
+            sections.setdefault(name.lower(), (name, f"## {part}"))
+    return pages | sections

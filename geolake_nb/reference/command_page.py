@@ -24,11 +24,11 @@ Commands on a table print text, or JSON with `--json`. `geolake help COMMAND` sh
 In the examples `roads` is a Delta table, `places` one with shapes in bytes, `parcels` a folder of Parquet files
 and `scenes` a Havasu table of rasters."""
 _CODES = """\
-The exit code is 0 when all is well, 1 when `check` has findings, 2 when these are errors, 3 when the command
+The exit code is 0 on success, 1 when `check` has findings, 2 when these are errors, 3 when the command
 failed with [an error](errors.md), and 130 when it was cancelled."""
 _CHANGES = """\
 A command that changes a table prints a plan and changes nothing. With `--apply` it runs the plan.
-`geolake undo` takes it back; a step that cannot be taken back is named in the plan and needs `--consent`."""
+`geolake undo` reverts it; a step that cannot be undone is named in the plan and needs `--consent`."""
 
 
 def command_page() -> str:

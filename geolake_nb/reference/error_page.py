@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from geolake_nb import errors
-from geolake_nb.core.wkb import MalformedWkbError, UnsupportedWkbError, WkbError
 from geolake_nb.errors import GeolakeError
+from geolake_nb.geo.wkb import MalformedWkbError, UnsupportedWkbError, WkbError
 from geolake_nb.reference.markdown import anchor, block, index, page
 
 __all__ = ["error_page"]
 
 _HEAD = """\
-Every message says what is wrong, where, and what to do, with a semicolon before the remedy. In a shell it is one
-line on standard error and the exit code 3. In a notebook it is one line too; `--debug` shows where it comes from."""
+Every message says what is wrong, where, and how to fix it, with a semicolon before the fix. In a shell it is one
+line on standard error and the exit code 3. In a notebook it is one line too; `--debug` shows the traceback."""
 _PYTHON = """import geolake_nb as gl
 
 try:
@@ -22,8 +22,8 @@ except gl.GeolakeError as error:
 
 def error_page() -> str:
     """The page."""
-    told = [getattr(errors, name) for name in errors.__all__]
-    kinds = sorted([*told, WkbError, MalformedWkbError, UnsupportedWkbError], key=lambda kind: kind.__name__)
+    exported = [getattr(errors, name) for name in errors.__all__]
+    kinds = sorted([*exported, WkbError, MalformedWkbError, UnsupportedWkbError], key=lambda kind: kind.__name__)
     return page(
         "# Errors",
         _HEAD,
@@ -48,7 +48,7 @@ def _summary(kind: type[GeolakeError]) -> str:
 
 def _parents(kind: type[GeolakeError]) -> str:
     """Which other `except` catches it."""
-    ours = [one.__name__ for one in kind.__mro__[1:] if issubclass(one, GeolakeError)]
-    theirs = [one.__name__ for one in kind.__bases__ if not issubclass(one, GeolakeError) and one is not Exception]
+    ours = [base.__name__ for base in kind.__mro__[1:] if issubclass(base, GeolakeError)]
+    theirs = [base.__name__ for base in kind.__bases__ if not issubclass(base, GeolakeError) and base is not Exception]
     words = [f"[{name}](#{anchor(name)})" for name in ours] + [f"`{name}`" for name in theirs]
     return f"Caught as {', '.join(words)} too." if words else ""

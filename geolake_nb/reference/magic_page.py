@@ -10,18 +10,18 @@ from geolake_nb.reference.option_lines import option_table, usage
 __all__ = ["magic_page"]
 
 _HEAD = """\
-`%load_ext geolake_nb` brings the magic `%geolake` into a notebook. A line gives back the object that it shows,
+`%load_ext geolake_nb` loads the magic `%geolake` in a notebook. A line returns the object that it shows,
 so that `x = %geolake explain t` keeps it. TABLE is a variable that holds a table, a path, a URL or a name; a word in
 quotes is never a variable."""
 _CELLS = """\
 `%%geolake` takes the filter of `--where` from the lines below it."""
 _ALL = """\
-Every subcommand has `--help`, and `--debug`, which shows where an error comes from."""
+Every subcommand has `--help`, and `--debug`, which shows the traceback of an error."""
 
 
 def magic_page() -> str:
     """The page."""
-    entries = [(f"%geolake {one.name}", one.summary) for one in SUBCOMMANDS.values()]
+    entries = [(f"%geolake {subcommand.name}", subcommand.summary) for subcommand in SUBCOMMANDS.values()]
     return page(
         "# Magics",
         _HEAD,

@@ -37,7 +37,7 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def option_table(parser: argparse.ArgumentParser, *, besides: Container[str] = ()) -> str:
-    """What each of its words and options means; those of the names `besides` are told elsewhere."""
+    """What each of its words and options means; the names in `besides` are left out."""
     rows = [
         (f"`{_called(action) if action.option_strings else _name(action)}`", _escaped(action.help or ""))
         for action in parser._actions

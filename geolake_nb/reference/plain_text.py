@@ -8,7 +8,10 @@ import textwrap
 __all__ = ["plain_text"]
 
 _WIDTH = 100
-_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_WIDEST = 90
+"""How wide all columns but the last may be together."""
+_LINK = re.compile(r"!?\[([^\]]+)\]\([^)]+\)")
+_COMMENT = re.compile(r"<!--.*?-->\n?")
 _EMPHASIS = re.compile(r"\*+([^*\s][^*]*)\*+")
 _BLOCK = re.compile(r"```.*?\n```|\S.*?(?=\n\n|$)", re.DOTALL)
 """Code, in which lines may be blank, or whatever ends with a blank line."""
@@ -28,7 +31,7 @@ def plain_text(markdown: str) -> str:
     a       b
     --json  JSON
     """
-    return "\n\n".join(_block(found.group()) for found in _BLOCK.finditer(markdown.strip()))
+    return "\n\n".join(_block(match.group()) for match in _BLOCK.finditer(_COMMENT.sub("", markdown).strip()))
 
 
 def _block(block: str) -> str:
@@ -41,16 +44,27 @@ def _block(block: str) -> str:
 
 
 def _columns(lines: list[str]) -> str:
-    rows = [
-        [_bare(cell.strip()) for cell in line.strip("|").split(" | ")] for line in lines if not _RULER.fullmatch(line)
-    ]
+    rows = [_cells(line) for line in lines if not _RULER.fullmatch(line)]
     widths = [max(map(len, column)) + 2 for column in zip(*rows, strict=True)][:-1]
+    if sum(widths) > _WIDEST:
+        return "\n\n".join(_record(rows[0], row) for row in rows[1:])
     shown = []
     for row in rows:
         start = "".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False))
         indent = " " * len(start)
         shown.append(textwrap.fill(row[-1], _WIDTH, initial_indent=start, subsequent_indent=indent) or start.rstrip())
     return "\n".join(shown)
+
+
+def _cells(line: str) -> list[str]:
+    return [_bare(cell.strip()) for cell in line.removeprefix("|").removesuffix("|").split("|")]
+
+
+def _record(head: list[str], row: list[str]) -> str:
+    """A row of a table that is too wide for columns: its first cell, then a line for each other cell."""
+    named = [f"{name}: {cell}" for name, cell in zip(head[1:], row[1:], strict=True) if cell]
+    lines = [textwrap.fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    ") for line in named]
+    return "\n".join([row[0], *lines])
 
 
 def _bare(text: str) -> str:

@@ -1,1 +1,1 @@
-"""Everything that speaks to Spark; the only layer that names pyspark."""
+"""Everything that uses Spark; the only layer that imports pyspark."""

@@ -1,4 +1,4 @@
-"""Which collations Spark knows, under which version it compares by them, and whether it reads a schema as meant."""
+"""Which collations Spark has, in which version, and whether it reads a schema as intended."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import difflib
 import json
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.collation import Collation
-from geolake_nb.core.schema import join_path
-from geolake_nb.core.schema_delta import from_delta_schema
-from geolake_nb.core.type_text import is_geo_text
 from geolake_nb.errors import CollationError, GeolakeError, RefusedError
+from geolake_nb.formats.delta.schema import from_delta_schema
+from geolake_nb.model.collation import Collation
+from geolake_nb.model.schema import join_path
+from geolake_nb.model.type_text import is_geo_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ def spark_collations(spark: SparkSession) -> dict[Collation, str]:
     # Spark's own collations fold case by the tables of ICU and go by its version, which the list leaves out.
     icu = next((row["ICU_VERSION"] for row in rows if row["ICU_VERSION"]), None)
     if icu is None:
-        raise GeolakeError("Spark does not say which version of ICU it has", remedy="use Spark 4.0 or later")
+        raise GeolakeError("Spark does not report its ICU version", remedy="use Spark 4.0 or later")
     return {Collation("icu" if row["ICU_VERSION"] else "spark", row["NAME"]): row["ICU_VERSION"] or icu for row in rows}
 
 
@@ -51,7 +51,7 @@ def check_schema(spark: SparkSession, schema: str, wanted: Mapping[tuple[str, ..
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
         raise RefusedError(
-            "the schema is checked by the session's JVM, which a Spark Connect session does not show",
+            "the schema is checked in the session's JVM, which Spark Connect does not expose",
             remedy="use a classic session",
         )
     from py4j.protocol import Py4JJavaError
@@ -61,9 +61,9 @@ def check_schema(spark: SparkSession, schema: str, wanted: Mapping[tuple[str, ..
     except Py4JJavaError as problem:
         text = str(problem.java_exception.toString()).splitlines()[0][:300]
         raise CollationError(f"Spark cannot read the schema with its collations: {text}") from None
-    found = dict(from_delta_schema(read).walk_parts())
+    fields = dict(from_delta_schema(read).walk_parts())
     for path, collation in wanted.items():
-        kept = getattr(found[path].type, "collation", None)
+        kept = getattr(fields[path].type, "collation", None)
         if kept != collation:
             raise CollationError(
                 f"Spark reads the collation {collation} as {kept or 'none'}",
@@ -73,16 +73,16 @@ def check_schema(spark: SparkSession, schema: str, wanted: Mapping[tuple[str, ..
 
 
 def _near(collation: Collation, known: Iterable[Collation]) -> str:
-    """What else could be meant: the same name in Spark's own spelling, else the names that are close to it."""
-    names = {one.name.casefold(): one for one in known if not one.is_default}
+    """Suggestions: the same name in Spark's own spelling, else the names that are close to it."""
+    names = {other.name.casefold(): other for other in known if not other.is_default}
     name = collation.name.casefold()
     parts = sorted(name.split("_"))
-    same = [one for folded, one in names.items() if folded == name or sorted(folded.split("_")) == parts]
-    close = [names[one] for one in difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.5)]
+    same = [other for folded, other in names.items() if folded == name or sorted(folded.split("_")) == parts]
+    close = [names[match] for match in difflib.get_close_matches(name, names, n=_SHOWN, cutoff=0.5)]
     shown = same or close
     if not shown:
         return "SELECT * FROM collations() lists Spark's names"
-    return f"use one of: {', '.join(sorted(str(one) for one in shown))}"
+    return f"use one of: {', '.join(sorted(str(other) for other in shown))}"
 
 
 def _without_geo(schema: str) -> str:
@@ -90,10 +90,10 @@ def _without_geo(schema: str) -> str:
 
     def plain(value: Any) -> Any:
         if isinstance(value, list):
-            return [plain(one) for one in value]
+            return [plain(item) for item in value]
         if not isinstance(value, dict):
             return "binary" if isinstance(value, str) and is_geo_text(value) else value
         types = ("type", "fields", "elementType", "keyType", "valueType")
-        return {key: plain(one) if key in types else one for key, one in value.items()}
+        return {key: plain(item) if key in types else item for key, item in value.items()}
 
     return json.dumps(plain(json.loads(schema)), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Spark as the one that compares strings by a collation."""
+"""Compares strings by a collation with Spark."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from geolake_nb.core.collation import Collation
+    from geolake_nb.model.collation import Collation
 
 __all__ = ["SparkCollator", "collator_of"]
 
 
 class SparkCollator:
-    """Compares by the collations that a session has; nothing is asked of it before a filter needs it."""
+    """Compares by the collations that a session has; no query runs before a filter needs it."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -36,16 +36,16 @@ class SparkCollator:
         return self._versions.get(collation.unversioned())
 
     def ranks(self, texts: Mapping[Collation, pa.Array]) -> dict[Collation, pa.Array]:
-        """The places of the texts in Spark's order, in one query; what is equal for Spark shares a place."""
-        rows = [self._ranked(place, collation, texts[collation]) for place, collation in enumerate(texts)]
-        found = functools.reduce(lambda one, other: one.unionAll(other), rows).toArrow()
+        """The ranks of the texts in Spark's order, in one query; equal texts share a rank."""
+        rows = [self._ranked(index, collation, texts[collation]) for index, collation in enumerate(texts)]
+        ranked = functools.reduce(lambda left, other: left.unionAll(other), rows).toArrow()
         ranks: dict[Collation, pa.Array] = {}
-        for place, collation in enumerate(texts):
-            own = found.filter(pc.equal(found["asked"], place)).sort_by("number")
+        for index, collation in enumerate(texts):
+            own = ranked.filter(pc.equal(ranked["query"], index)).sort_by("number")
             ranks[collation] = own["rank"].combine_chunks().cast(pa.int64())
         return ranks
 
-    def _ranked(self, place: int, collation: Collation, texts: pa.Array) -> DataFrame:
+    def _ranked(self, index: int, collation: Collation, texts: pa.Array) -> DataFrame:
         from pyspark.sql import Window
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -53,7 +53,7 @@ class SparkCollator:
         numbered = pa.table({"number": pa.array(range(len(texts)), pa.int64()), "text": texts})
         data = self._spark.createDataFrame(numbered)
         order = Window.orderBy(F.collate(F.col("text"), collation.name))
-        return data.select(F.lit(place).alias("asked"), "number", F.dense_rank().over(order).alias("rank"))
+        return data.select(F.lit(index).alias("query"), "number", F.dense_rank().over(order).alias("rank"))
 
 
 def collator_of(spark: SparkSession | None) -> SparkCollator | None:

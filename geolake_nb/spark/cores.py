@@ -11,6 +11,6 @@ __all__ = ["cores"]
 
 
 def cores(spark: SparkSession) -> int:
-    """The cores of the session; a Spark Connect server does not tell, and is taken to have eight."""
+    """The cores of the session; eight for a Spark Connect server, which does not report them."""
     remote = type(spark).__module__.startswith("pyspark.sql.connect")
     return 8 if remote else int(spark.sparkContext.defaultParallelism)

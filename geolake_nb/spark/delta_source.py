@@ -1,7 +1,7 @@
 """The rows of some files of a Delta table, by Delta's own reader, with shapes as plain bytes.
 
-Delta reads files by a snapshot, which says what the columns are. Here it is one that no log holds: nothing is written
-for it, and it asks for no more than what tells how the files are read.
+Delta reads files by a snapshot, which defines the columns. This one is in no log: nothing is written
+for it, and it has only the metadata that reading the files needs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from geolake_nb.errors import RefusedError
 from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.plain_actions import plain_add, plain_metadata, plain_protocol
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.spark.log_store import spark_location
+from geolake_nb.formats.spark_location import spark_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame
 
-    from geolake_nb.planning.writing.row_sources import DeltaRows
+    from geolake_nb.changes.row_sources import DeltaRows
     from geolake_nb.spark.applying import JobContext
 
 __all__ = ["delta_frame"]
@@ -38,7 +38,7 @@ def delta_frame(context: JobContext, rows: DeltaRows) -> Iterator[DataFrame]:
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
         raise RefusedError(
-            "files of a Delta table are read through the session's JVM, which a Spark Connect session does not show",
+            "files of a Delta table are read through the session's JVM, which Spark Connect does not expose",
             where=snapshot.location,
             remedy="use a classic session, or none",
         )
@@ -46,9 +46,9 @@ def delta_frame(context: JobContext, rows: DeltaRows) -> Iterator[DataFrame]:
     delta = jvm.org.apache.spark.sql.delta
     none = jvm.scala.Option.empty()
     root = spark_location(spark, context.storage.location)
-    # A place in the same store where no table is: there is no log to be read, and none is written.
-    place = jvm.org.apache.hadoop.fs.Path(f"{root}/_geolake-{context.transaction}")
-    log = delta.DeltaLog.forTable(session, place)
+    # A location in the same store without a table: no log is read, and none is written.
+    path = jvm.org.apache.hadoop.fs.Path(f"{root}/_geolake-{context.transaction}")
+    log = delta.DeltaLog.forTable(session, path)
     try:
         metadata = _parsed(jvm, plain_metadata(snapshot), "Metadata")
         protocol = _parsed(jvm, plain_protocol(), "Protocol")
@@ -58,7 +58,7 @@ def delta_frame(context: JobContext, rows: DeltaRows) -> Iterator[DataFrame]:
         chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(files).toSeq()
         yield DataFrame(log.createDataFrame(known, chosen, False, none), spark)
     finally:
-        delta.DeltaLog.invalidateCache(session, place)
+        delta.DeltaLog.invalidateCache(session, path)
 
 
 def _parsed(jvm: Any, text: str, name: str, *, many: bool = False) -> Any:
@@ -73,7 +73,7 @@ def _parsed(jvm: Any, text: str, name: str, *, many: bool = False) -> Any:
 
 def _adds(context: JobContext, rows: DeltaRows, root: str) -> Iterator[str]:
     storage, snapshot = context.storage, rows.snapshot
-    found = raw_adds(storage, snapshot.details.segment, None if rows.files is None else rows.paths)
-    for path, add in zip(found["path"].to_pylist(), found["add"].to_pylist(), strict=True):
-        storage.resolve(decoded_path(path))  # a log may name any place: only those below the table are read
+    stored = raw_adds(storage, snapshot.details.segment, None if rows.files is None else rows.paths)
+    for path, add in zip(stored["path"].to_pylist(), stored["add"].to_pylist(), strict=True):
+        storage.resolve(decoded_path(path))  # a log may name any location: only those below the table are read
         yield plain_add(add, root=root, where=snapshot.location)

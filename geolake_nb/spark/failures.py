@@ -1,10 +1,10 @@
-"""Why something that Spark was asked for failed."""
+"""The cause of a failed Spark job."""
 
 from __future__ import annotations
 
 import re
 
-from geolake_nb.core.message_text import without_secrets
+from geolake_nb.text.messages import without_secrets
 
 __all__ = ["cause"]
 
@@ -13,12 +13,12 @@ _RAISED = re.compile(
     r"(?:Caused by: |: )?((?:[A-Za-z_$][\w$]*\.)*)([A-Za-z_$][\w$]*(?:Error|Exception|Interrupt)(?:: .+)?)"
 )
 _TRACEBACK = "Traceback (most recent call last):"
-_LONGEST = 300
-_LONGEST_OF_OURS = 2000
+_MAX_LENGTH = 300
+_MAX_OUR_LENGTH = 2000
 
 
 def cause(problem: BaseException) -> str:
-    """The deepest cause in one line: what a task of ours said, else the last error that Java or Python names.
+    """The deepest cause in one line: the error of our own task, else the last error that Java or Python names.
 
     >>> cause(ValueError("An exception was thrown from the Python worker:\\nTraceback ...\\nKeyError: 'a'"))
     "KeyError: 'a'"
@@ -31,7 +31,7 @@ def cause(problem: BaseException) -> str:
     text = without_secrets(str(problem))
     ours = _OURS.findall(text)
     if ours:
-        return str(ours[-1])[:_LONGEST_OF_OURS]
+        return str(ours[-1])[:_MAX_OUR_LENGTH]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    raised = [found.group(2) for line in lines if (found := _RAISED.fullmatch(line)) and not line.endswith(_TRACEBACK)]
-    return ((raised[-1:] or lines[:1] or [type(problem).__name__])[0])[:_LONGEST]
+    raised = [match.group(2) for line in lines if (match := _RAISED.fullmatch(line)) and not line.endswith(_TRACEBACK)]
+    return ((raised[-1:] or lines[:1] or [type(problem).__name__])[0])[:_MAX_LENGTH]

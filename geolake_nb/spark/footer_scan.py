@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError, JobError
-from geolake_nb.formats.parquet.footer_view import FooterReader
-from geolake_nb.formats.parquet.value_scan import scan_groups
-from geolake_nb.planning.parquet.repair import finish_mending
+from geolake_nb.formats.parquet_folder.repair import finish_repair
+from geolake_nb.parquet.footer_view import FooterReader
+from geolake_nb.scan.value_scan import scan_groups
 from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from geolake_nb.formats.parquet.value_scan import GroupStats, ScanColumn
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.change import Change
-    from geolake_nb.planning.parquet.repair import FooterScanJob
+    from geolake_nb.formats.parquet_folder.repair import FooterScanJob
+    from geolake_nb.model.change import Change
+    from geolake_nb.scan.value_scan import GroupStats, ScanColumn
+    from geolake_nb.storage.storage import Storage
 
     Progress = Callable[[int, int], None]
     Unit = tuple[int, str, list[ScanColumn]]
@@ -41,13 +41,13 @@ def run_footer_scan(
 ) -> Change:
     """Read the values and complete the change with the boxes that they have."""
     units = [
-        (place, file.state.path, [one.column for one in file.columns if one.scan])
-        for place, file in enumerate(job.files)
+        (index, file.state.path, [column.column for column in file.columns if column.scan])
+        for index, file in enumerate(job.files)
     ]
     size = sum(file.state.bytes for file in job.files)
     if spark is None or len(units) == 1 or size < _WORTH_A_JOB:
-        return finish_mending(change, job, _here(storage, units, on_progress))
-    return finish_mending(change, job, _on_spark(spark, storage, units, change.location, on_progress))
+        return finish_repair(change, job, _here(storage, units, on_progress))
+    return finish_repair(change, job, _on_spark(spark, storage, units, change.location, on_progress))
 
 
 def _here(storage: Storage, units: list[Unit], on_progress: Progress | None) -> dict[int, list[list[GroupStats]]]:
@@ -55,13 +55,13 @@ def _here(storage: Storage, units: list[Unit], on_progress: Progress | None) -> 
     def scan(unit: Unit) -> list[list[GroupStats]]:
         return scan_groups(storage, unit[1], unit[2], reader=FooterReader())
 
-    found: dict[int, list[list[GroupStats]]] = {}
+    scanned: dict[int, list[list[GroupStats]]] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for unit, stats in zip(units, pool.map(scan, units), strict=True):
-            found[unit[0]] = stats
+            scanned[unit[0]] = stats
             if on_progress is not None:
-                on_progress(len(found), len(units))
-    return found
+                on_progress(len(scanned), len(units))
+    return scanned
 
 
 def _on_spark(
@@ -76,9 +76,9 @@ def _on_spark(
         reader = FooterReader()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for place, key, columns in pickle.loads(blobs[number]):
+                for index, key, columns in pickle.loads(blobs[number]):
                     stats = pickle.dumps(scan_groups(storage, key, columns, reader=reader))
-                    yield pa.record_batch({"file": pa.array([place], pa.int64()), "stats": pa.array([stats])})
+                    yield pa.record_batch({"file": pa.array([index], pa.int64()), "stats": pa.array([stats])})
 
     rows = spark.range(0, len(blobs), 1, len(blobs)).mapInArrow(scan, _SCHEMA)
     try:
@@ -87,5 +87,5 @@ def _on_spark(
         raise
     except Exception as problem:  # whatever Spark or py4j raises
         what = f"the scan failed: {cause(problem)}"
-        raise JobError(what, where=location, remedy="the files are as they were") from problem
+        raise JobError(what, where=location, remedy="no changes were made") from problem
     return {row["file"]: pickle.loads(row["stats"]) for row in table.to_pylist()}

@@ -1,6 +1,6 @@
-"""WKB, EWKB, WKT and coordinates to what a table stores in the tasks of a job, and the values that are bad.
+"""Converts WKB, EWKB, WKT and coordinates in the tasks of a job, and counts invalid values.
 
-Values that cannot be taken become null on the way; what is wrong with them is told to the driver, which then commits
+Invalid values become null; the faults are reported to the driver, which then commits
 nothing. So all bad rows are counted, and a few of them named, at the price of one pass.
 """
 
@@ -14,21 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.crs import Crs
-from geolake_nb.core.geometry_storing import stored_shapes
-from geolake_nb.core.schema import split_path
-from geolake_nb.core.types import GeographyType, GeometryEncoding
-from geolake_nb.core.wkb_iso import to_iso_wkb
-from geolake_nb.core.wkb_scan import EdgeRules, Scan
 from geolake_nb.errors import CrsError, SchemaError
+from geolake_nb.geo.stored_values import stored_shapes
+from geolake_nb.geo.wkb_iso import to_iso_wkb
+from geolake_nb.geo.wkb_scan import EdgeRules, Scan
+from geolake_nb.model.crs import Crs
+from geolake_nb.model.schema import split_path
+from geolake_nb.model.types import GeographyType, GeometryEncoding
+from geolake_nb.parquet.coordinate_lists import wkb_of_coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from geolake_nb.core.geoparquet import GeoEncoding
-    from geolake_nb.planning.writing.job import GeoInput
+    from geolake_nb.changes.write_job import GeoInput
+    from geolake_nb.parquet.geoparquet import GeoEncoding
 
-    Place = Callable[[int], str]
+    RowNamer = Callable[[int], str]
 
 __all__ = ["SHOWN", "BadValues", "GeoReader", "merge_bad"]
 
@@ -41,7 +42,7 @@ _SPARK_GEO = ("srid", "wkb")
 
 @dataclass(frozen=True, slots=True)
 class BadValues:
-    """The values of one column that cannot be taken.
+    """The invalid values of one column.
 
     >>> print(BadValues("geom", 2, ("row 7: the value ends inside a geometry: 01",)))
     geom: 2 values: row 7: the value ends inside a geometry: 01; ...
@@ -71,7 +72,7 @@ def merge_bad(parts: Iterable[BadValues]) -> list[BadValues]:
 
 
 @dataclass(slots=True)
-class _Found:
+class _BadValueCount:
     """Bad values while a task reads."""
 
     count: int = 0
@@ -81,8 +82,8 @@ class _Found:
 class GeoReader:
     """Turns the geo columns of batches into ISO WKB; lives as long as a task.
 
-    >>> from geolake_nb.core.types import GeometryType
-    >>> from geolake_nb.planning.writing.job import GeoInput
+    >>> from geolake_nb.model.types import GeometryType
+    >>> from geolake_nb.changes.write_job import GeoInput
     >>> reader = GeoReader({"g": GeoInput(GeometryType(), GeometryEncoding.WKT)})
     >>> batch = reader.read(pa.record_batch({"g": ["POINT (1 2)", "POINT 1", None]}))
     >>> [None if value is None else value.hex()[:10] for value in batch["g"].to_pylist()]
@@ -92,135 +93,135 @@ class GeoReader:
     """
 
     def __init__(self, inputs: Mapping[str, GeoInput], *, native: Mapping[str, GeoEncoding] | None = None) -> None:
-        self._inputs = {split_path(path): (path, one) for path, one in inputs.items()}
+        self._inputs = {split_path(path): (path, geo_input) for path, geo_input in inputs.items()}
         self._native = native or {}
         self._allowed: dict[tuple[str, int], bool] = {}
-        self._found: dict[str, _Found] = {}
+        self._bad: dict[str, _BadValueCount] = {}
         self._rows = 0
 
     @property
     def bad(self) -> list[BadValues]:
-        """What could not be taken so far."""
-        return [BadValues(path, one.count, tuple(one.first)) for path, one in sorted(self._found.items())]
+        """The invalid values so far."""
+        return [BadValues(path, counted.count, tuple(counted.first)) for path, counted in sorted(self._bad.items())]
 
-    def read(self, batch: pa.RecordBatch, *, place: Place | None = None) -> pa.RecordBatch:
-        """The batch with its geo columns as ISO WKB; `place` names a row of it, else only values are named."""
+    def read(self, batch: pa.RecordBatch, *, row_name: RowNamer | None = None) -> pa.RecordBatch:
+        """The batch with its geo columns as ISO WKB; `row_name` names a row of it, else only values are named."""
         arrays, names = list(batch.columns), batch.schema.names
-        for parts, (path, one) in self._inputs.items():
+        for parts, (path, geo_input) in self._inputs.items():
             if parts[0] not in names:
                 raise SchemaError(f"the rows have no column {parts[0]!r}", where=path)
             index = names.index(parts[0])
-            arrays[index] = self._descend(arrays[index], parts[1:], path, one, place)
+            arrays[index] = self._descend(arrays[index], parts[1:], path, geo_input, row_name)
         return pa.RecordBatch.from_arrays(arrays, names)
 
     def _descend(
-        self, array: pa.Array, parts: Sequence[str], path: str, one: GeoInput, place: Place | None
+        self, array: pa.Array, parts: Sequence[str], path: str, geo_input: GeoInput, row_name: RowNamer | None
     ) -> pa.Array:
         if not parts:
-            return self._wkb(array, path, one, place)
+            return self._wkb(array, path, geo_input, row_name)
         if not pa.types.is_struct(array.type):
-            raise SchemaError(f"it lies in a {array.type}, and only structs are followed", where=path)
+            raise SchemaError(f"it is inside a {array.type}, and only columns in structs are supported", where=path)
         index = array.type.get_field_index(parts[0])
         if index < 0:
             raise SchemaError(f"the rows have no column {parts[0]!r}", where=path)
         children = array.flatten()
-        children[index] = self._descend(children[index], parts[1:], path, one, place)
+        children[index] = self._descend(children[index], parts[1:], path, geo_input, row_name)
         fields = [array.type.field(number) for number in range(array.type.num_fields)]
         fields[index] = fields[index].with_type(children[index].type)
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
 
-    def _wkb(self, array: pa.Array, path: str, one: GeoInput, place: Place | None) -> pa.Array:
+    def _wkb(self, array: pa.Array, path: str, geo_input: GeoInput, row_name: RowNamer | None) -> pa.Array:
         given = array
         faults: dict[int, str] = {}
-        if one.keeps_own:
-            return self._with_own(_plain_binary(array, path), one)
+        if geo_input.keeps_own:
+            return self._with_own(_plain_binary(array, path), geo_input)
         if _is_spark_geo(array):
             wkb, srids = pc.struct_field(array, "wkb"), pc.struct_field(array, "srid")
             array = pc.if_else(array.is_valid(), wkb, pa.scalar(None, wkb.type)) if array.null_count else wkb
             numbers = np.asarray(pc.fill_null(srids, 0), np.int64)
             self._check_srids({int(number): np.flatnonzero(numbers == number) for number in np.unique(numbers)},
-                              path, one, faults)  # fmt: skip
-        elif one.encoding is GeometryEncoding.WKT:
-            array = self._from_text(array, path, one, faults)
-        elif one.encoding is GeometryEncoding.GEOARROW:
-            array = _from_coordinates(array, path, self._native.get(path))
+                              path, geo_input, faults)  # fmt: skip
+        elif geo_input.encoding is GeometryEncoding.WKT:
+            array = self._from_text(array, path, geo_input, faults)
+        elif geo_input.encoding is GeometryEncoding.GEOARROW:
+            array = wkb_of_coordinates(array, self._native.get(path), where=path)
         array = _plain_binary(array, path)
-        bad = _faults(array, geographic=isinstance(one.type, GeographyType))
-        kept = array.take(pa.array(sorted(bad), pa.int64())) if one.keeps_bad and bad else None
-        faults |= {} if one.keeps_bad else bad
+        bad = _faults(array, geographic=isinstance(geo_input.type, GeographyType))
+        kept = array.take(pa.array(sorted(bad), pa.int64())) if geo_input.keeps_bad and bad else None
+        faults |= {} if geo_input.keeps_bad else bad
         if faults or bad:
             array = _without(array, faults | bad)
         iso = to_iso_wkb(array)
         wrong: dict[int, str] = {}
-        self._check_srids(iso.srids, path, one, wrong)
-        stored = stored_shapes((_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary()), one.type)
+        self._check_srids(iso.srids, path, geo_input, wrong)
+        stored = stored_shapes((_without(iso.values, wrong) if wrong else iso.values).cast(pa.binary()), geo_input.type)
         faults |= {**wrong, **stored.faults}
         if faults:
-            self._tell(path, given, faults, place)
+            self._record_faults(path, given, faults, row_name)
         return stored.values if kept is None else _with(stored.values, sorted(bad), kept)
 
-    def _with_own(self, array: pa.Array, one: GeoInput) -> pa.Array:
+    def _with_own(self, array: pa.Array, geo_input: GeoInput) -> pa.Array:
         """The bytes in the encoding of the type; what is bad or names its own CRS stays as it is."""
         bad = list(_faults(array, geographic=False))
         srids = to_iso_wkb(_without(array, dict.fromkeys(bad, "")) if bad else array).srids
         kept = np.zeros(len(array), np.bool_)
         kept[[*bad, *(row for rows in srids.values() for row in rows.tolist())]] = True
-        stored = stored_shapes(pc.if_else(pa.array(kept), pa.scalar(None, array.type), array), one.type).values
+        stored = stored_shapes(pc.if_else(pa.array(kept), pa.scalar(None, array.type), array), geo_input.type).values
         return pc.if_else(pa.array(kept), array, stored).cast(pa.binary())
 
     def _check_srids(
-        self, srids: Mapping[int | None, np.ndarray[tuple[int], np.dtype[np.intp]]], path: str, one: GeoInput,
+        self, srids: Mapping[int | None, np.ndarray[tuple[int], np.dtype[np.intp]]], path: str, geo_input: GeoInput,
         faults: dict[int, str],
     ) -> None:  # fmt: skip
         for number, rows in srids.items():
             if number is None:
                 faults |= dict.fromkeys(rows.tolist(), "its parts have different SRIDs")
-            elif number != 0 and not self._allows(path, one, number):
-                faults |= dict.fromkeys(rows.tolist(), f"SRID {number} is not the column's {one.type.crs}")
+            elif number != 0 and not self._allows(path, geo_input, number):
+                faults |= dict.fromkeys(rows.tolist(), f"SRID {number} is not the column's {geo_input.type.crs}")
 
-    def _allows(self, path: str, one: GeoInput, srid: int) -> bool:
+    def _allows(self, path: str, geo_input: GeoInput, srid: int) -> bool:
         """Whether an SRID names the CRS of the column; one of nothing is that of all values that have none."""
         key = path, srid
         if key not in self._allowed:
             try:
-                self._allowed[key] = srid > 0 and one.type.crs.same_as(Crs(f"EPSG:{srid}"))
+                self._allowed[key] = srid > 0 and geo_input.type.crs.same_as(Crs(f"srid:{srid}"))
             except CrsError:
                 self._allowed[key] = False
         return self._allowed[key]
 
-    def _from_text(self, array: pa.Array, path: str, one: GeoInput, faults: dict[int, str]) -> pa.Array:
+    def _from_text(self, array: pa.Array, path: str, geo_input: GeoInput, faults: dict[int, str]) -> pa.Array:
         import shapely
 
-        from geolake_nb.core.nesting import readable_geometry_text
+        from geolake_nb.geo.nesting import readable_geometry_text
 
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if not pa.types.is_string(array.type) and not pa.types.is_large_string(array.type):
-            raise SchemaError(f"values of type {array.type} are no WKT", where=path, remedy="give strings")
+            raise SchemaError(f"expected WKT, got values of type {array.type}", where=path, remedy="give strings")
         texts = array.to_pylist()
         for row, text in enumerate(texts):
             if text is None:
                 continue
             reason = readable_geometry_text(text)
             if reason is not None:
-                faults[row], texts[row] = f"no WKT: {reason}", None
+                faults[row], texts[row] = f"not valid WKT: {reason}", None
             elif text[:4].upper() == "SRID" and (match := _EWKT.fullmatch(text)):
                 texts[row] = match[2]
-                self._check_srids({int(match[1]): np.array([row])}, path, one, faults)
+                self._check_srids({int(match[1]): np.array([row])}, path, geo_input, faults)
         shapes = shapely.from_wkt(np.array(texts, object), on_invalid="ignore")
         for row in np.flatnonzero(shapely.is_missing(shapes)).tolist():
             if texts[row] is not None:
-                faults[row] = f"no WKT: {_why_no_wkt(texts[row])}"
+                faults[row] = f"not valid WKT: {_why_no_wkt(texts[row])}"
         # ISO, little-endian, with all the axes that there are.
         return pa.array(shapely.to_wkb(shapes, flavor="iso", byte_order=1, output_dimension=4), pa.binary())
 
-    def _tell(self, path: str, given: pa.Array, faults: dict[int, str], place: Place | None) -> None:
-        found = self._found.setdefault(path, _Found())
-        found.count += len(faults)
-        for row in sorted(faults)[: max(0, SHOWN - len(found.first))]:
-            where = "" if place is None else f"{place(row)}: "
-            found.first.append(f"{where}{faults[row]}: {_start(given[row].as_py())}")
+    def _record_faults(self, path: str, given: pa.Array, faults: dict[int, str], row_name: RowNamer | None) -> None:
+        bad = self._bad.setdefault(path, _BadValueCount())
+        bad.count += len(faults)
+        for row in sorted(faults)[: max(0, SHOWN - len(bad.first))]:
+            where = "" if row_name is None else f"{row_name(row)}: "
+            bad.first.append(f"{where}{faults[row]}: {_start(given[row].as_py())}")
 
 
 def _is_spark_geo(array: pa.Array) -> bool:
@@ -238,11 +239,11 @@ def _plain_binary(array: pa.Array, path: str) -> pa.Array:
         return array
     if array.type == pa.binary_view() or pa.types.is_fixed_size_binary(array.type) or pa.types.is_null(array.type):
         return array.cast(pa.large_binary())
-    raise SchemaError(f"values of type {array.type} are no WKB", where=path, remedy="give bytes")
+    raise SchemaError(f"expected WKB, got values of type {array.type}", where=path, remedy="give bytes")
 
 
 def _faults(array: pa.Array, *, geographic: bool) -> dict[int, str]:
-    """Why rows cannot be taken; one that is empty or null, or an arc, can be."""
+    """Why rows are invalid; empty, null and arcs are valid."""
     edges = EdgeRules(0.0, 0.0, 180.0) if geographic else None
     whole = Scan(edges)
     whole.add(array)
@@ -254,7 +255,7 @@ def _faults(array: pa.Array, *, geographic: bool) -> dict[int, str]:
         scan = Scan(edges)
         scan.add(array.slice(row, 1))
         if scan.first_bad is not None:
-            faults[row] = f"no WKB: {scan.first_bad.fault.describe(scan.first_bad.detail)}"
+            faults[row] = f"not valid WKB: {scan.first_bad.fault.describe(scan.first_bad.detail)}"
         # Parquet, Bounding box: in a GEOGRAPHY, X is in [-180, 180] and Y in [-90, 90].
         elif scan.first_open is not None and "outside" in scan.first_open.reason:
             faults[row] = scan.first_open.reason
@@ -282,26 +283,6 @@ def _why_no_wkt(text: str) -> str:
     except (shapely.errors.GEOSException, ValueError) as problem:
         return str(problem).splitlines()[0]
     return "it cannot be read"
-
-
-def _from_coordinates(array: pa.Array, path: str, encoding: GeoEncoding | None) -> pa.Array:
-    """GeoParquet's nested lists of coordinates as WKB."""
-    import geoarrow.pyarrow as ga
-    import geoarrow.types as gt
-
-    if encoding is None:
-        raise SchemaError("nothing says what the coordinates make up", where=path)
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    inner = array.type
-    while hasattr(inner, "value_type"):
-        inner = inner.value_type
-    axes = "".join(one.name for one in inner).upper() if pa.types.is_struct(inner) else ""
-    if axes not in ("XY", "XYZ", "XYM", "XYZM"):
-        raise SchemaError(f"values of type {array.type} are no coordinates", where=path)
-    make = getattr(gt, encoding.value)
-    kind = make(dimensions=gt.Dimensions.create(axes), coord_type=gt.CoordType.SEPARATED).to_pyarrow()
-    return ga.as_wkb(kind.wrap_array(array.cast(kind.storage_type))).storage
 
 
 def _start(value: object) -> str:

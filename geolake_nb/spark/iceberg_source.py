@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.schema_delta import to_delta_schema
+from geolake_nb.formats.delta.schema import to_delta_schema
 from geolake_nb.formats.iceberg.delete_index import data_file_rows
 from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
 from geolake_nb.formats.iceberg.name_mapping import name_mapping
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from geolake_nb.core.schema import Schema
+    from geolake_nb.changes.row_sources import IcebergRows
     from geolake_nb.formats.iceberg.delete_index import DataFileRows
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.writing.row_sources import IcebergRows
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["LiveRows", "iceberg_stream"]
 
@@ -46,27 +46,27 @@ class _Part:
 
 
 class LiveRows:
-    """How many rows the tasks found that no delete file takes away: delete files may name a row twice."""
+    """How many rows the tasks found that no delete file removes: delete files may name a row twice."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._told = keyed_accumulator(spark)
+        self._reported = keyed_accumulator(spark)
 
-    def tell(self, part: int, rows: int) -> None:
+    def report(self, part: int, rows: int) -> None:
         """Called in a task, when it has read all rows of a part."""
-        if self._told is not None:
-            self._told.add({part: rows})
+        if self._reported is not None:
+            self._reported.add({part: rows})
 
     def total(self) -> int | None:
-        """All of them, when the job is done; `None` where the driver is not told."""
-        return None if self._told is None else sum(self._told.value.values())
+        """All of them, when the job is done; `None` where tasks cannot report to the driver."""
+        return None if self._reported is None else sum(self._reported.value.values())
 
 
 def iceberg_stream(
     spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema, live: LiveRows
 ) -> RowStream:
-    """The rows with the columns of the schema, which go by their field ids; `live` is told how many there are.
+    """The rows with the columns of the schema, which go by their field ids; `live` counts them.
 
-    Shapes are as they are stored, bytes or text by the encoding of their type; rasters are Havasu's group.
+    Shapes are as they are stored, bytes or text by the encoding of their type; rasters are the Havasu group.
     """
     from pyspark.sql.types import StructType as SparkStruct
 
@@ -78,11 +78,11 @@ def iceberg_stream(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 count = 0
-                for one in tasks[number]:
-                    for some in reader.read(one.file, part=one.part, parts=one.parts, partition=one.partition):
+                for task in tasks[number]:
+                    for some in reader.read(task.file, part=task.part, parts=task.parts, partition=task.partition):
                         count += len(some)
                         yield some
-                live.tell(number, count)
+                live.report(number, count)
 
     columns = SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
     return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, columns)
@@ -92,7 +92,7 @@ def _tasks(rows: IcebergRows, tasks: int) -> list[list[_Part]]:
     """The files cut and packed for about as many tasks, in order."""
     files = data_file_rows(rows.snapshot, rows.files)
     numbers = rows.partitions or (0,) * len(files)
-    total = sum(one.bytes + _OPENING_BYTES for one in files)
+    total = sum(file.bytes + _OPENING_BYTES for file in files)
     wanted = max(1, min(_PART_BYTES, -(-total // max(1, tasks))))
     packed: list[list[_Part]] = []
     room = 0

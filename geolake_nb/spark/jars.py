@@ -1,4 +1,4 @@
-"""The jars of Delta and Iceberg: fetched once and kept, so that later sessions start without a network."""
+"""The jars of Delta and Iceberg: downloaded once and cached, so that later sessions start offline."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from geolake_nb.errors import MissingDependencyError
+from geolake_nb.formats.iceberg.package import ICEBERG_PACKAGE
 from geolake_nb.spark.java_runtime import java_version
 
-__all__ = ["ICEBERG_PACKAGE", "cache_folder", "delta_package", "ivy_settings", "kept_jars", "local_jars"]
+__all__ = ["cache_folder", "delta_package", "ivy_settings", "kept_jars", "local_jars"]
 
-ICEBERG_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
-"""Iceberg has no runtime for Spark 4.2; of this one only the core classes are used there, which know no Spark."""
 
-# Delta asks for these too, 50 MB; Spark has its own, which is found first.
+# Delta depends on these too, 50 MB; Spark has its own, which is found first.
 _IN_SPARK = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
 
 
 def cache_folder() -> Path:
-    """Where things are kept between runs that can be fetched or made again."""
+    """The cache folder of this package."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "geolake_nb"
 
@@ -40,7 +39,7 @@ def delta_package() -> str:
 
 
 def local_jars(*more: str) -> list[Path]:
-    """The jars of Delta, of Iceberg and of `more` packages with all that they need, fetched unless they are kept."""
+    """The jars of Delta, of Iceberg and of `more` packages with their dependencies, downloaded unless cached."""
     folder = _folder(more)
     if not folder.is_dir():
         try:
@@ -48,7 +47,7 @@ def local_jars(*more: str) -> list[Path]:
             _fetch(_packages(more), folder)
         except OSError as problem:
             raise MissingDependencyError(
-                f"the jars of Delta and Iceberg cannot be kept here: {problem.strerror}",
+                f"the jars of Delta and Iceberg cannot be cached here: {problem.strerror}",
                 where=str(folder.parent),
                 remedy="set XDG_CACHE_HOME to a folder that can be written to",
             ) from problem
@@ -56,7 +55,7 @@ def local_jars(*more: str) -> list[Path]:
 
 
 def kept_jars(*more: str) -> Path | None:
-    """The folder of the jars that `local_jars` gives, None where they have to be fetched yet."""
+    """The folder of the jars that `local_jars` gives, None where they are not downloaded yet."""
     folder = _folder(more)
     return folder if folder.is_dir() else None
 
@@ -68,10 +67,10 @@ def ivy_settings() -> str:
     package itself, and that ends the search.
     """
     root = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY")  # as Spark reads it
-    place = f" root={quoteattr(root)}" if root else ""
+    attribute = f" root={quoteattr(root)}" if root else ""
     return f"""<ivysettings>
   <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"{place}/></resolvers>
+  <resolvers><ibiblio name="central" m2compatible="true"{attribute}/></resolvers>
 </ivysettings>
 """
 
@@ -115,10 +114,10 @@ def _fetch(packages: list[str], folder: Path) -> None:
         made = Path(work) / "jars"
         if done.returncode != 0 or not any(made.glob("*.jar")):
             raise MissingDependencyError(
-                f"the jars of Delta and Iceberg are not here yet and cannot be fetched: {_reason(done.stderr)}",
+                f"the jars of Delta and Iceberg are not cached and cannot be downloaded: {_reason(done.stderr)}",
                 where=str(folder.parent),
-                remedy="run `geolake demo --prepare` once with a network; DEFAULT_ARTIFACT_REPOSITORY names a Maven"
-                " repository other than the central one",
+                remedy="run `geolake demo --prepare` once with network access; DEFAULT_ARTIFACT_REPOSITORY names "
+                "another Maven repository",
             )
         try:
             made.rename(folder)
@@ -127,13 +126,13 @@ def _fetch(packages: list[str], folder: Path) -> None:
                 raise
 
 
-def _reason(said: str) -> str:
-    """Ivy's first complaint, else the last thing that was said.
+def _reason(output: str) -> str:
+    """Ivy's first error, else the last line of the output.
 
     >>> _reason(":: problems summary ::\\n:::: WARNINGS\\n\\tHost central not found. url=file.pom\\n\\n")
     'Host central not found'
     """
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     after = dict(pairwise(lines))
     complaint = after.get(":::: ERRORS") or after.get(":::: WARNINGS")
     if complaint is not None:

@@ -28,8 +28,8 @@ def java_version() -> str:
         " or set JAVA_HOME to it"
     )
     if java is None:
-        raise MissingDependencyError("Spark needs Java, and there is none on the PATH", remedy=remedy)
-    version = _asked(java)
+        raise MissingDependencyError("Spark needs Java, and none is on the PATH", remedy=remedy)
+    version = _reported_version(java)
     if version is None:
         raise MissingDependencyError("Spark needs Java, and this one does not run", where=java, remedy=remedy)
     if int(re.split(r"\D", version)[0]) < OLDEST_JAVA:
@@ -37,10 +37,10 @@ def java_version() -> str:
     return version
 
 
-def _asked(java: str) -> str | None:
+def _reported_version(java: str) -> str | None:
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     except OSError:
         return None
-    said = _VERSION.search(done.stderr)
-    return said[1] if done.returncode == 0 and said else None
+    match = _VERSION.search(done.stderr)
+    return match[1] if done.returncode == 0 and match else None

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.core.schema import Schema, split_path
-from geolake_nb.core.types import GeometryEncoding, StructType
+from geolake_nb.changes.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 from geolake_nb.errors import GeolakeError, SchemaError
-from geolake_nb.formats.parquet.file_columns import FileColumns
-from geolake_nb.formats.parquet.legacy_calendar import LegacyCalendar
-from geolake_nb.formats.parquet.opening import open_parquet_file, value_batches
-from geolake_nb.planning.writing.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
+from geolake_nb.model.schema import Schema, split_path
+from geolake_nb.model.types import GeometryEncoding, StructType
+from geolake_nb.parquet.file_columns import FileColumns
+from geolake_nb.parquet.legacy_calendar import LegacyCalendar
+from geolake_nb.parquet.opening import open_parquet_file, value_batches
+from geolake_nb.scan.data_files import native_encodings
+from geolake_nb.spark.coerce import RowFitter, spark_schema
 from geolake_nb.spark.cores import cores
-from geolake_nb.spark.row_fitting import RowFitter, spark_schema
 from geolake_nb.spark.row_stream import RowStream
 
 if TYPE_CHECKING:
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
-    from geolake_nb.core.geoparquet import GeoEncoding
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.writing.job import GeoInput
-    from geolake_nb.planning.writing.row_sources import ParquetFileRows, ParquetRows
-    from geolake_nb.planning.writing.sampling import Partition, Sample
+    from geolake_nb.changes.row_sources import ParquetFileRows, ParquetRows
+    from geolake_nb.changes.sampling import Partition, Sample
+    from geolake_nb.changes.write_job import GeoInput
+    from geolake_nb.parquet.geoparquet import GeoEncoding
+    from geolake_nb.spark.coerce import BadRows
     from geolake_nb.spark.geo_input import BadValues
-    from geolake_nb.spark.row_fitting import BadRows
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["Part", "parquet_stream", "parts_of", "sample_parquet", "size_parquet"]
 
 _BATCH_BYTES = 1 << 24
-_MOST_BATCH_ROWS = 16_384
-_MOST_PART_BYTES = 1 << 27
+_MAX_BATCH_ROWS = 16_384
+_MAX_PART_BYTES = 1 << 27
 _SAMPLED_PARTS = 200
 _TASKS_A_CORE = 3
 
@@ -68,8 +69,8 @@ class Part:
 def parts_of(rows: ParquetRows, tasks: int) -> list[list[Part]]:
     """The files cut and packed for about as many tasks, in order; row groups are never cut.
 
-    >>> from geolake_nb.formats.storage import Storage
-    >>> from geolake_nb.planning.writing.row_sources import ParquetFileRows, ParquetRows
+    >>> from geolake_nb.storage.storage import Storage
+    >>> from geolake_nb.changes.row_sources import ParquetFileRows, ParquetRows
     >>> files = ParquetFileRows("a", 100, (5, 5)), ParquetFileRows("b", 10, (1,)), ParquetFileRows("c", 10, ())
     >>> packed = parts_of(ParquetRows(Storage.at("/t"), "/t", files), 2)
     >>> [[(part.file.path, part.first, part.end) for part in task] for task in packed]
@@ -77,8 +78,8 @@ def parts_of(rows: ParquetRows, tasks: int) -> list[list[Part]]:
     >>> parts_of(ParquetRows(Storage.at("/t"), "/t", ()), 2)
     []
     """
-    total = sum(one.bytes for one in rows.files)
-    wanted = min(_MOST_PART_BYTES, max(1, total // max(1, tasks)))
+    total = sum(file.bytes for file in rows.files)
+    wanted = min(_MAX_PART_BYTES, max(1, total // max(1, tasks)))
     packed: list[list[Part]] = []
     room = 0
     for file in rows.files:
@@ -106,11 +107,11 @@ def parquet_stream(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                found: list[BadValues] = []
+                faults: list[BadValues] = []
                 for part in tasks[number]:
                     fitter = yield from _read(storage, part, schema, inputs)
-                    found += fitter.bad
-                bad.tell(found)
+                    faults += fitter.bad
+                bad.report(faults)
 
     return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, spark_schema(schema))
 
@@ -122,17 +123,17 @@ def sample_parquet(
     partition_by: Sequence[str],
     inputs: Mapping[str, GeoInput],
 ) -> Sample:
-    """About 100,000 rows of these columns, from row groups that lie all over the set, read here and now."""
+    """About 100,000 rows of these columns, from row groups spread over the set, read in this process."""
     tops = dict.fromkeys([*(split_path(column)[0] for column in columns), *partition_by])
-    narrow = Schema(StructType(tuple([one for one in schema.fields if one.name in tops])))
-    wanted = {path: one for path, one in inputs.items() if split_path(path)[0] in tops}
+    narrow = Schema(StructType(tuple([field for field in schema.fields if field.name in tops])))
+    wanted = {path: geo_input for path, geo_input in inputs.items() if split_path(path)[0] in tops}
     draw = np.random.default_rng(0)
-    weights = np.array([one.bytes if one.groups else 0 for one in rows.files], np.int64)
+    weights = np.array([file.bytes if file.groups else 0 for file in rows.files], np.int64)
     kept = ThinnedRows()
     chosen = chosen_parts(weights, _SAMPLED_PARTS)
-    total = max(1, sum(sum(rows.files[place].groups) for place, _ in chosen))
-    for place, groups in chosen:
-        file = rows.files[place]
+    total = max(1, sum(sum(rows.files[index].groups) for index, _ in chosen))
+    for index, groups in chosen:
+        file = rows.files[index]
         share = SAMPLE_ROWS * sum(file.groups) / total
         some = sorted(draw.permutation(len(file.groups))[:groups].tolist())
         there = max(1, sum(file.groups[group] for group in some))
@@ -140,15 +141,15 @@ def sample_parquet(
             for batch in _read(rows.storage, Part(file, group, group + 1), narrow, wanted):
                 kept.add(batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw))))
     # What is read may be null as far as Arrow knows, whatever the files promise.
-    held = kept.batches[0].schema if kept.batches else FileColumns.of(narrow).arrow
-    return sample_of(pa.Table.from_batches(kept.batches, held), columns, partition_by)
+    arrow_schema = kept.batches[0].schema if kept.batches else FileColumns.of(narrow).arrow
+    return sample_of(pa.Table.from_batches(kept.batches, arrow_schema), columns, partition_by)
 
 
 def size_parquet(
     rows: ParquetRows, schema: Schema, partition_by: Sequence[str], inputs: Mapping[str, GeoInput]
 ) -> dict[Partition, int]:
     """About how many bytes each partition takes, from the sizes of the files and a sample."""
-    total = sum(one.bytes for one in rows.files)
+    total = sum(file.bytes for file in rows.files)
     if not partition_by:
         return {(): total}
     sample = sample_parquet(rows, schema, (), partition_by, inputs)
@@ -160,14 +161,14 @@ def size_parquet(
 def _read(
     storage: Storage, part: Part, schema: Schema, inputs: Mapping[str, GeoInput]
 ) -> Generator[pa.RecordBatch, None, RowFitter]:
-    """The rows of a part as the schema has them; returns what made them, which knows of the bad ones."""
+    """The rows of a part as the schema has them; returns the converter, which has the invalid values."""
     path = part.file.path
     with open_parquet_file(
         storage,
         path,
         pre_buffer=not storage.is_local,
     ) as file:
-        there = [one.name for one in schema.fields if one.name in file.schema_arrow.names]
+        there = [field.name for field in schema.fields if field.name in file.schema_arrow.names]
         fitter = RowFitter(schema, inputs, native=_native(file, inputs))
         calendar = LegacyCalendar.of(file.metadata)
         row = part.first_row
@@ -176,7 +177,7 @@ def _read(
             try:
                 if calendar is not None:
                     batch = calendar.rebased(batch, file.metadata.schema)  # noqa: PLW2901
-                yield fitter.fit(batch, part.file.partition, place=_Place(path, row))
+                yield fitter.fit(batch, part.file.partition, row_name=_Origin(path, row))
             except GeolakeError as problem:
                 where = path if problem.where is None else f"{path}, column {problem.where}"
                 raise SchemaError(problem.what, where=where, remedy=problem.remedy) from problem
@@ -185,7 +186,7 @@ def _read(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Origin:
     """Names rows of a batch."""
 
     path: str
@@ -198,16 +199,11 @@ class _Place:
 def _batch_rows(part: Part) -> int:
     rows = sum(part.file.groups[part.first : part.end])
     # What is packed to a tenth of its size is still no more than some hundred megabytes.
-    return max(1, min(_MOST_BATCH_ROWS, rows * _BATCH_BYTES // max(1, part.bytes)))
+    return max(1, min(_MAX_BATCH_ROWS, rows * _BATCH_BYTES // max(1, part.bytes)))
 
 
 def _native(file: pq.ParquetFile, inputs: Mapping[str, GeoInput]) -> dict[str, GeoEncoding]:
-    """What the coordinates of this file make up, by its own metadata."""
-    from geolake_nb.core.geoparquet import from_geo_metadata
-
-    wanted = [path for path, one in inputs.items() if one.encoding is GeometryEncoding.GEOARROW]
-    geo = (file.metadata.metadata or {}).get(b"geo") if wanted else None
-    if geo is None:
-        return {}
-    known = from_geo_metadata(geo).columns
-    return {path: known[split_path(path)[0]].encoding for path in wanted if split_path(path)[0] in known}
+    """The geometry types of the coordinates of this file, by its own metadata."""
+    wanted = [path for path, geo_input in inputs.items() if geo_input.encoding is GeometryEncoding.GEOARROW]
+    known = native_encodings(file.metadata) if wanted else {}
+    return {path: known[split_path(path)[0]] for path in wanted if split_path(path)[0] in known}

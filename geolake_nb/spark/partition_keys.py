@@ -1,4 +1,4 @@
-"""The columns that rows are cut into partitions by, computed as Iceberg's transforms say."""
+"""The columns that rows are cut into partitions by, computed by Iceberg's transforms."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from geolake_nb.planning.writing.partition_keys import KeyColumn
+    from geolake_nb.changes.partition_keys import KeyColumn
 
 __all__ = ["keyed_frame"]
 
 
 def keyed_frame(frame: DataFrame, keys: Mapping[str, KeyColumn]) -> DataFrame:
-    """The rows with these columns beside their own."""
+    """The rows with these additional columns."""
     from pyspark.sql import functions as sf
 
-    sources = {name: sf.col("`" + one.source.replace("`", "``") + "`") for name, one in keys.items()}
-    return frame.select("*", *[_function(one)(sources[name]).alias(name) for name, one in keys.items()])
+    sources = {name: sf.col("`" + key.source.replace("`", "``") + "`") for name, key in keys.items()}
+    return frame.select("*", *[_function(key)(sources[name]).alias(name) for name, key in keys.items()])
 
 
 def _function(key: KeyColumn) -> Callable[..., Column]:

@@ -1,4 +1,4 @@
-"""How far the Spark jobs of a piece of work are, and their end when the user has had enough."""
+"""Progress of the Spark jobs of some work, and their cancellation."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _POLL_SECONDS = 0.1
 
 
 def run_with_progress(spark: SparkSession, work: Callable[[], _Result], on_progress: Progress | None = None) -> _Result:
-    """What `work` returns; meanwhile `on_progress(done, total)` is told the tasks of the jobs that it runs.
+    """What `work` returns; meanwhile `on_progress(done, total)` gets the tasks of its jobs.
 
     The work runs in a thread of its own and under a job group of its own. An interrupt, or a failure of
-    `on_progress`, cancels its jobs, waits for its end and goes on to the caller; so does a failure of the work.
+    `on_progress`, cancels its jobs, waits for its end and is raised to the caller; so is a failure of the work.
     """
     from pyspark import InheritableThread
 
@@ -46,9 +46,9 @@ def run_with_progress(spark: SparkSession, work: Callable[[], _Result], on_progr
     try:
         while not done.wait(_POLL_SECONDS):
             if on_progress is not None:
-                jobs.tell(on_progress)
+                jobs.report(on_progress)
         if not failures and on_progress is not None:
-            jobs.tell(on_progress, ended=True)
+            jobs.report(on_progress, ended=True)
     except BaseException:
         jobs.cancel(done)
         raise
@@ -64,10 +64,10 @@ class _Jobs(Protocol):
     """The jobs of one piece of work."""
 
     def mark(self) -> None:
-        """Called in the thread of the work: what it starts from now on is ours."""
+        """Called in the thread of the work: jobs that it starts from now on are tracked."""
 
-    def tell(self, on_progress: Progress, *, ended: bool = False) -> None:
-        """Say how far they are."""
+    def report(self, on_progress: Progress, *, ended: bool = False) -> None:
+        """Report their progress."""
 
     def cancel(self, done: Event) -> None:
         """End those that run, until the work is done."""
@@ -91,14 +91,14 @@ class _GroupedJobs:
     def mark(self) -> None:
         self._context.setJobGroup(self._name, "geolake_nb", interruptOnCancel=True)
 
-    def tell(self, on_progress: Progress, *, ended: bool = False) -> None:
+    def report(self, on_progress: Progress, *, ended: bool = False) -> None:
         for job in self._tracker.getJobIdsForGroup(self._name):
             if job not in self._ended:
                 self._look(job)
         done = sum(count for count, _ in self._stages.values())
         total = sum(count for _, count in self._stages.values())
         if total:
-            # Stages whose results were there already are never run.
+            # Stages whose results already exist are never run.
             on_progress(total if ended else done, total)
 
     def _look(self, job: int) -> None:
@@ -129,7 +129,7 @@ class _TaggedJobs:
     def mark(self) -> None:
         self._spark.addTag(self._name)
 
-    def tell(self, on_progress: Progress, *, ended: bool = False) -> None:
+    def report(self, on_progress: Progress, *, ended: bool = False) -> None:
         """Nothing is known."""
 
     def cancel(self, done: Event) -> None:

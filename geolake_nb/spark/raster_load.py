@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from geolake_nb.core.message_text import url_without_secrets
-from geolake_nb.core.raster import PixelType
-from geolake_nb.core.raster_arrow import RASTER_V1, rasters_to_arrow
 from geolake_nb.errors import GeolakeError, RasterError
-from geolake_nb.formats.rasters.files import open_geotiff
-from geolake_nb.formats.rasters.out_db import MOST_BYTES
+from geolake_nb.raster_data.arrow import RASTER_V1, rasters_to_arrow
+from geolake_nb.raster_data.files import open_geotiff
+from geolake_nb.raster_data.out_db_files import MAX_BYTES
+from geolake_nb.raster_data.raster import PixelType
 from geolake_nb.spark.cores import cores
+from geolake_nb.text.messages import url_without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rasterio import DatasetReader
     from rasterio.windows import Window
 
-    from geolake_nb.core.raster import Raster
-    from geolake_nb.formats.rasters.files import RasterSource
+    from geolake_nb.raster_data.files import RasterSource
+    from geolake_nb.raster_data.raster import Raster
 
     Tile = tuple[int, int]
 
@@ -101,7 +101,7 @@ def _read(
 
 
 def _rasters(source: RasterSource, tile: Tile | None, tile_y: int, *, out_db: bool) -> Iterator[tuple[int, Raster]]:
-    from geolake_nb.core.raster_dataset import in_db_from_dataset, out_db_from_dataset
+    from geolake_nb.raster_data.dataset import in_db_from_dataset, out_db_from_dataset
 
     with open_geotiff(source) as dataset:
         for tile_x, window in enumerate(_windows(dataset, tile, tile_y)):
@@ -129,9 +129,11 @@ def _windows(dataset: DatasetReader, tile: Tile | None, tile_y: int) -> Iterator
 
 def _require_room(dataset: DatasetReader, window: Window) -> None:
     types = [PixelType.from_dtype(dtype) for dtype in dataset.dtypes]
-    needed = window.width * window.height * sum(one.size for one in types)
-    if needed > MOST_BYTES:
-        raise RasterError(f"its cells take {needed:,} bytes, which no row holds", remedy="load it with a smaller tile=")
+    needed = window.width * window.height * sum(type_.size for type_ in types)
+    if needed > MAX_BYTES:
+        raise RasterError(
+            f"its pixels need {needed:,} bytes, too many for one row", remedy="load it with a smaller tile="
+        )
 
 
 def _batch(rows: list[tuple[str, int, int, Raster]]) -> pa.RecordBatch:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from geolake_nb.core.band_statistics import band_statistics
-from geolake_nb.core.raster_arrow import rasters_from_arrow
 from geolake_nb.errors import RasterError
-from geolake_nb.formats.rasters.out_db import in_db
+from geolake_nb.raster_data.arrow import rasters_from_arrow
+from geolake_nb.raster_data.band_statistics import band_statistics
+from geolake_nb.raster_data.out_db_files import in_db
 from geolake_nb.spark.row_stream import map_in_arrow
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from geolake_nb.core.band_statistics import BandStatistics
-    from geolake_nb.formats.rasters.out_db import OutDbRoots
+    from geolake_nb.raster_data.band_statistics import BandStatistics
+    from geolake_nb.raster_data.out_db_files import OutDbRoots
 
 __all__ = ["frame_statistics"]
 
@@ -44,7 +44,7 @@ def frame_statistics(frame: DataFrame, column: str, roots: OutDbRoots) -> DataFr
     others = [field for field in frame.schema.fields if field.name != column]
     clash = sorted({field.name for field in others} & set(_STATISTICS.names))
     if clash:
-        raise RasterError(f"the frame has columns of its own named {', '.join(clash)}", remedy="rename or drop them")
+        raise RasterError(f"the frame already has columns named {', '.join(clash)}", remedy="rename or drop them")
     schema = StructType([*others, *from_arrow_schema(_STATISTICS).fields])
     return map_in_arrow(frame, lambda batches: _measure(batches, column, roots), schema)
 
@@ -52,14 +52,14 @@ def frame_statistics(frame: DataFrame, column: str, roots: OutDbRoots) -> DataFr
 def _measure(batches: Iterator[pa.RecordBatch], column: str, roots: OutDbRoots) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         owners: list[int] = []
-        found: list[BandStatistics] = []
+        statistics: list[BandStatistics] = []
         # One raster at a time: a whole batch of them would hold all pixels twice.
         for row in range(batch.num_rows):
             raster = rasters_from_arrow(batch.column(column).slice(row, 1))[0]
             if raster is not None:
                 some = band_statistics(in_db(raster, roots))
                 owners += [row] * len(some)
-                found += some
+                statistics += some
         kept = batch.drop_columns([column]).take(pa.array(owners, pa.int64()))
-        arrays = [pa.array([getattr(one, field.name) for one in found], field.type) for field in _STATISTICS]
+        arrays = [pa.array([getattr(band, field.name) for band in statistics], field.type) for field in _STATISTICS]
         yield pa.RecordBatch.from_arrays([*kept.columns, *arrays], [*kept.schema.names, *_STATISTICS.names])

@@ -6,27 +6,30 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.types import GeometryEncoding
-from geolake_nb.planning.manifests.sampling import sample_iceberg, size_iceberg
-from geolake_nb.planning.writing.row_sources import DeltaRows, IcebergRows, ParquetRows
-from geolake_nb.planning.writing.sampling import partition_codes, sample_delta
+from geolake_nb.changes.row_sources import DeltaRows, IcebergRows, ParquetRows
+from geolake_nb.changes.sampling import partition_codes, sample_delta
+from geolake_nb.formats.iceberg.sampling import sample_iceberg, size_iceberg
+from geolake_nb.model.types import GeometryEncoding
+from geolake_nb.spark.coerce import BadRows, fitted_frame
 from geolake_nb.spark.delta_source import delta_frame
-from geolake_nb.spark.given_source import given_frame, sample_frame, size_frame
 from geolake_nb.spark.iceberg_source import LiveRows, iceberg_stream
+from geolake_nb.spark.input_source import input_frame, sample_frame, size_frame
 from geolake_nb.spark.parquet_source import parquet_stream, sample_parquet, size_parquet
 from geolake_nb.spark.partition_keys import keyed_frame
-from geolake_nb.spark.row_fitting import BadRows, fitted_frame
 from geolake_nb.spark.row_stream import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from geolake_nb.planning.writing.job import GeoInput, WriteJob
-    from geolake_nb.planning.writing.row_sources import GivenRows
-    from geolake_nb.planning.writing.sampling import Partition, Sample
+    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.sampling import Partition, Sample
+    from geolake_nb.changes.write_job import GeoInput, WriteJob
     from geolake_nb.spark.applying import JobContext
+    from geolake_nb.storage.storage import Storage
 
-__all__ = ["OpenRows", "open_rows"]
+    Progress = Callable[[int, int], None]
+
+__all__ = ["OpenRows", "open_rows", "sample_rows"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,17 +37,27 @@ class OpenRows:
     """Rows that can be read now, and what is known of them before."""
 
     stream: RowStream
-    """The columns of the job's schema by their names; geo columns as WKB, or as their input says."""
+    """The columns of the job's schema by their names; geo columns as WKB, or in the encoding of their input."""
     sample: Callable[[Sequence[str]], Sample]
     """Some rows of these columns, as in the stream."""
     sizes: Mapping[Partition, int] | None = None
-    """About how many bytes each partition will take; `None` where nobody knows."""
+    """About how many bytes each partition will take; `None` if unknown."""
     rows: int | None = None
     """How many there are, where that is known."""
-    found: Callable[[], int | None] = lambda: None
-    """How many the tasks found, when they have read them all; `None` where they do not tell."""
+    counted: Callable[[], int | None] = lambda: None
+    """How many rows the tasks counted, when they have read them all; `None` if unknown."""
     inputs: Mapping[str, GeoInput] = field(default_factory=dict)
     """Columns that are not yet ISO WKB."""
+
+
+def sample_rows(storage: Storage, job: WriteJob, columns: Sequence[str], on_progress: Progress | None = None) -> Sample:
+    """Some rows of the source of a job, read without Spark."""
+    if isinstance(job.rows, IcebergRows):
+        return sample_iceberg(storage, job.rows, job.schema, columns, job.partition_by)
+    if isinstance(job.rows, ParquetRows):
+        return sample_parquet(job.rows, job.schema, columns, job.partition_by, job.geo_input)
+    assert isinstance(job.rows, DeltaRows)
+    return sample_delta(storage, job.rows, columns, on_progress=on_progress)
 
 
 @contextlib.contextmanager
@@ -69,9 +82,9 @@ def _delta(rows: DeltaRows, job: WriteJob, context: JobContext) -> Iterator[Open
 
     snapshot, storage = rows.snapshot, context.storage
     table = snapshot.files.table
-    places = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
-    partitions, codes = partition_codes(table, snapshot.partition_columns, places)
-    bytes_ = np.bincount(codes, weights=table["bytes"].to_numpy()[places], minlength=len(partitions))
+    indices = np.arange(len(snapshot.files)) if rows.files is None else np.array(rows.files, np.int64)
+    partitions, codes = partition_codes(table, snapshot.partition_columns, indices)
+    bytes_ = np.bincount(codes, weights=table["bytes"].to_numpy()[indices], minlength=len(partitions))
     sizes = {partition: int(size) for partition, size in zip(partitions, bytes_, strict=True)}
     with delta_frame(context, rows) as frame:
         yield OpenRows(
@@ -90,7 +103,7 @@ def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
         sample=lambda columns: sample_iceberg(storage, rows, job.schema, columns, job.partition_by),
         sizes=size_iceberg(rows),
         rows=job.expected_rows,
-        found=live.total,
+        counted=live.total,
         inputs=job.geo_input,
     )
 
@@ -108,9 +121,9 @@ def _parquet(rows: ParquetRows, job: WriteJob, context: JobContext) -> Iterator[
 
 
 @contextlib.contextmanager
-def _given(rows: GivenRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
+def _given(rows: InputRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
     schema = job.given_schema
-    frame, inputs = given_frame(context.spark, rows, schema, job.geo_input, where=context.storage.location)
+    frame, inputs = input_frame(context.spark, rows, schema, job.geo_input, where=context.storage.location)
     bad = BadRows(context.spark)
     columns = () if job.ordering is None else job.ordering.columns
     if any(path in inputs and inputs[path].encoding is not GeometryEncoding.WKB for path in columns):

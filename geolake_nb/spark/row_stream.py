@@ -26,7 +26,7 @@ def map_in_arrow(frame: DataFrame, function: Callable[[Batches], Batches], schem
     def renamed(batches: Batches) -> Batches:
         return function(batch.rename_columns(names) for batch in batches)
 
-    return frame.toDF(*[f"c{place}" for place in range(len(names))]).mapInArrow(renamed, schema)
+    return frame.toDF(*[f"c{index}" for index in range(len(names))]).mapInArrow(renamed, schema)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, NamedTuple
 
-from geolake_nb.core.statistics import merge
 from geolake_nb.errors import GeolakeError, JobError
-from geolake_nb.planning.delta.repair import finish_repair
+from geolake_nb.formats.delta.repair import finish_repair
+from geolake_nb.model.statistics import merge
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from geolake_nb.core.statistics import ColumnStats
-    from geolake_nb.formats.parquet.value_scan import ScanColumn
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.change import Change
-    from geolake_nb.planning.mending.scan_job import ScanJob
+    from geolake_nb.changes.repair.scan_job import ScanJob
+    from geolake_nb.model.change import Change
+    from geolake_nb.model.statistics import ColumnStats
+    from geolake_nb.scan.value_scan import ScanColumn
     from geolake_nb.spark.applying import JobContext
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["Unit", "bundled", "run_scan"]
 
@@ -57,7 +57,7 @@ def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
         raise
     except Exception as problem:  # whatever Spark or py4j raises
         raise JobError(
-            f"the scan failed: {cause(problem)}", where=change.location, remedy="the table is as it was"
+            f"the scan failed: {cause(problem)}", where=change.location, remedy="no changes were made"
         ) from problem
     return (job.finish or finish_repair)(change, job, _merged(job, table))
 
@@ -65,7 +65,7 @@ def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
 def bundled(job: ScanJob, *, tasks: int) -> list[list[Unit]]:
     """The units of a job in so many lists at most that take about equally long.
 
-    >>> from geolake_nb.planning.mending.scan_job import ScanFile, ScanJob
+    >>> from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
     >>> files = tuple(ScanFile(name, name, 10, "{}", False, ()) for name in "abc")
     >>> [[unit.key for unit in bundle] for bundle in bundled(ScanJob((), files), tasks=2)]
     [['a', 'c'], ['b']]
@@ -73,41 +73,41 @@ def bundled(job: ScanJob, *, tasks: int) -> list[list[Unit]]:
     units: list[tuple[int, Unit]] = []
     for number, file in enumerate(job.files):
         parts = max(1, -(-file.bytes // _PART_BYTES))
-        columns = tuple(one.column for one in file.scanned)
+        columns = tuple(scan.column for scan in file.scanned)
         cost = file.bytes // parts + _OPENING_BYTES
         units += [(cost, Unit(number, file.key, part, parts, columns)) for part in range(parts)]
     # The longest first, each to the one that has the least to do: with units that are alike, in turns.
     import heapq
 
     bundles: list[list[Unit]] = [[] for _ in range(min(tasks, len(units)))]
-    loads = [(0, place) for place in range(len(bundles))]
-    for cost, unit in sorted(units, key=lambda one: -one[0]):
-        load, place = heapq.heappop(loads)
-        bundles[place].append(unit)
-        heapq.heappush(loads, (load + cost, place))
+    loads = [(0, index) for index in range(len(bundles))]
+    for cost, unit in sorted(units, key=lambda pair: -pair[0]):
+        load, index = heapq.heappop(loads)
+        bundles[index].append(unit)
+        heapq.heappush(loads, (load + cost, index))
     return bundles
 
 
 def _scanner(
     storage: Storage, columns: Sequence[ScanColumn], blobs: list[bytes]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function that executors run: the ids that it is given say which of the bundles it reads."""
+    """The function that executors run: the ids that it gets select which of the bundles it reads."""
 
     def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from geolake_nb.formats.parquet.footer_view import FooterReader
-        from geolake_nb.formats.parquet.value_scan import scan_part
+        from geolake_nb.parquet.footer_view import FooterReader
+        from geolake_nb.scan.value_scan import scan_part
 
         reader = FooterReader()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 units: list[Unit] = pickle.loads(blobs[number])
-                found = [
+                scanned = [
                     scan_part(
                         storage,
                         unit.key,
-                        [columns[place] for place in unit.columns],
+                        [columns[index] for index in unit.columns],
                         part=unit.part,
                         parts=unit.parts,
                         reader=reader,
@@ -118,7 +118,7 @@ def _scanner(
                     {
                         "file": pa.array([unit.file for unit in units], pa.int64()),
                         "part": pa.array([unit.part for unit in units], pa.int32()),
-                        "stats": pa.array([pickle.dumps(stats) for stats in found], pa.binary()),
+                        "stats": pa.array([pickle.dumps(stats) for stats in scanned], pa.binary()),
                     }
                 )
 
@@ -129,12 +129,12 @@ def _merged(job: ScanJob, table: pa.Table) -> dict[int, list[ColumnStats]]:
     parts: dict[int, list[tuple[int, list[ColumnStats]]]] = {}
     for row in table.to_pylist():
         parts.setdefault(row["file"], []).append((row["part"], pickle.loads(row["stats"])))
-    found: dict[int, list[ColumnStats]] = {}
+    merged: dict[int, list[ColumnStats]] = {}
     for file, some in parts.items():
         scanned = job.files[file].scanned
-        ordered = [stats for _, stats in sorted(some, key=lambda one: one[0])]
-        found[file] = [
-            merge([stats[place] for stats in ordered], type=job.columns[one.column].type)
-            for place, one in enumerate(scanned)
+        ordered = [stats for _, stats in sorted(some, key=lambda pair: pair[0])]
+        merged[file] = [
+            merge([stats[index] for stats in ordered], type=job.columns[scan.column].type)
+            for index, scan in enumerate(scanned)
         ]
-    return found
+    return merged

@@ -29,7 +29,7 @@ _GEO_PREVIEW = "spark.databricks.delta.geo.preview.enabled"
 def session(*, options: Mapping[str, str] | None = None) -> SparkSession:
     """The running session, else a new one on all cores of this machine, with Delta and Iceberg and further `options`.
 
-    A new one says nothing in a notebook or a shell, and leaves nothing in the current folder: tables without a path
+    A new one prints nothing in a notebook or a shell, and leaves nothing in the current folder: tables without a path
     last as long as it does.
     """
     return _session(None, options or {})
@@ -70,7 +70,7 @@ def _local(options: Mapping[str, str]) -> SparkSession:
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
-    if SparkContext._active_spark_context is not None:  # started here, and asked for by another thread
+    if SparkContext._active_spark_context is not None:  # started here by another thread
         return SparkSession.builder.getOrCreate()
     folder = Path(tempfile.mkdtemp(prefix="geolake_nb-"))
     # The workers need this package too; else Spark takes the first python3 that it finds.
@@ -92,7 +92,7 @@ def _options(folder: Path) -> dict[str, str]:
     log_settings = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
         "spark.app.name": "geolake_nb",
-        # Delta reads the log of a table by so many tasks, 50 unless told: more than a machine has cores.
+        # Delta reads the log of a table with this many tasks, 50 by default: more than a machine has cores.
         "spark.databricks.delta.snapshotPartitions": "4",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={log_settings}",
@@ -117,5 +117,5 @@ def _quiet_java(conf: SparkConf, log: Path) -> JavaGateway:
         try:
             return launch_gateway(conf, popen_kwargs={"stdout": sink, "stderr": sink})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as problem:
-            said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-            raise JobError(f"Spark did not start: {said[-1] if said else problem}") from problem
+            lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+            raise JobError(f"Spark did not start: {lines[-1] if lines else problem}") from problem

@@ -1,4 +1,4 @@
-"""Where a table of the running Spark session lies."""
+"""The location of a table of the running Spark session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import NotATableError
-from geolake_nb.formats.iceberg.catalogs import CatalogTable, already_there, storage_options
+from geolake_nb.formats.iceberg.catalogs import CatalogTable, storage_options, table_exists_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ class SparkTable:
 def find_spark_table(name: str) -> SparkTable | None:
     """The table of that name in the session that runs in this process, `None` without one.
 
-    No session is started: a name that only Spark knows means nothing where Spark does not run.
+    No session is started: a name in Spark's catalog cannot be resolved without a session.
 
     >>> find_spark_table("/a/path") is None
     True
@@ -49,12 +49,12 @@ def find_spark_table(name: str) -> SparkTable | None:
     named = _in_iceberg(spark, name)
     if named is None:
         return _describe(spark, name)
-    found = _loaded(spark, named)
-    return None if found is None else SparkTable(found.root, found)
+    loaded = _loaded(spark, named)
+    return None if loaded is None else SparkTable(loaded.root, loaded)
 
 
 def new_spark_table(name: str) -> CatalogTable | None:
-    """A table that an Iceberg catalog of the running session is to make; `None` where it has no such catalog.
+    """A table that an Iceberg catalog of the running session will create; `None` where it has no such catalog.
 
     >>> new_spark_table("no_catalog.ns.roads") is None
     True
@@ -68,8 +68,8 @@ def new_spark_table(name: str) -> CatalogTable | None:
     if spark is None or named is None:
         return None
     if _loaded(spark, named) is not None:
-        raise already_there(name)
-    return replace(named, ask=lambda: _reloaded(spark, named))
+        raise table_exists_error(name)
+    return replace(named, reload=lambda: _reloaded(spark, named))
 
 
 def _in_iceberg(spark: SparkSession, name: str) -> CatalogTable | None:
@@ -86,8 +86,8 @@ def _in_iceberg(spark: SparkSession, name: str) -> CatalogTable | None:
 
 def _loaded(spark: SparkSession, named: CatalogTable) -> CatalogTable | None:
     """The table by Iceberg's own classes, which work where its catalog for Spark is of another version."""
-    from geolake_nb.spark.iceberg_catalog import JvmCatalog
-    from geolake_nb.spark.iceberg_jvm import iceberg_errors, require_iceberg
+    from geolake_nb.formats.iceberg.jvm_catalog import JvmCatalog
+    from geolake_nb.formats.iceberg.jvm_table import iceberg_errors, require_iceberg
 
     where = f"{named.catalog}.{named.name}"
     require_iceberg(spark, where=where)
@@ -101,15 +101,15 @@ def _loaded(spark: SparkSession, named: CatalogTable) -> CatalogTable | None:
             named,
             metadata_location=str(table.operations().current().metadataFileLocation()),
             options=storage_options({**named.properties, **io}),
-            ask=lambda: _reloaded(spark, named),
+            reload=lambda: _reloaded(spark, named),
         )
 
 
 def _reloaded(spark: SparkSession, named: CatalogTable) -> CatalogTable:
-    found = _loaded(spark, named)
-    if found is None:
+    loaded = _loaded(spark, named)
+    if loaded is None:
         raise NotATableError("the catalog has no such table any more", where=f"{named.catalog}.{named.name}")
-    return found
+    return loaded
 
 
 def _describe(spark: SparkSession, name: str) -> SparkTable | None:
@@ -120,9 +120,7 @@ def _describe(spark: SparkSession, name: str) -> SparkTable | None:
     facts = {row["col_name"]: row["data_type"] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {quoted}").collect()}
     location = facts.get("Location")
     if not location:
-        raise NotATableError(
-            "it has no files of its own", where=name, remedy="a view cannot be opened: name its tables"
-        )
+        raise NotATableError("this is a view, without files", where=name, remedy="open the tables of the view instead")
     if facts.get("Provider", "").lower() != "iceberg":
         return SparkTable(location)
     return SparkTable(location, _in_catalog(spark, name))
@@ -149,5 +147,5 @@ def _in_catalog(spark: SparkSession, name: str) -> CatalogTable:
         catalog=first,
         kind=properties.get("type"),
         properties=properties,
-        ask=lambda: _in_catalog(spark, name),
+        reload=lambda: _in_catalog(spark, name),
     )

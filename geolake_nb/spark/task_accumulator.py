@@ -1,4 +1,4 @@
-"""What tasks tell the driver beside their rows, by keys: a task that is run again says the same thing once more."""
+"""What tasks report to the driver besides their rows, by keys: a task that runs again reports the same."""
 
 from __future__ import annotations
 

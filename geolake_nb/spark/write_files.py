@@ -1,7 +1,7 @@
 """The Spark job that writes rows to new data files, and the actions that add those files.
 
 Rows are read once. Each goes to the task that writes its file, and the tasks sort what they get. A task that is run
-again writes files of its own, and only those are committed that a task which succeeded tells of.
+again writes files of its own, and only the files of successful tasks are committed.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.changes.clustering import keying
+from geolake_nb.changes.placement import place_rows
+from geolake_nb.changes.row_sources import DeltaRows
 from geolake_nb.errors import GeolakeError, JobError, SchemaError
 from geolake_nb.formats.delta.remove_action import with_deletion_time
-from geolake_nb.planning.delta.rewrite import live_rows
-from geolake_nb.planning.delta.target import DeltaTarget
-from geolake_nb.planning.writing.clustering import keying
-from geolake_nb.planning.writing.placement import place_rows
-from geolake_nb.planning.writing.row_sources import DeltaRows
+from geolake_nb.formats.delta.rewrite import live_rows
+from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.spark.collated_stats import with_collated_stats
 from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
-from geolake_nb.spark.row_moving import MESSAGES, CutTask
 from geolake_nb.spark.row_sources import open_rows
 from geolake_nb.spark.row_stream import map_in_arrow
+from geolake_nb.spark.shuffle import MESSAGES, CutTask
 from geolake_nb.spark.write_tasks import RESULT, SortTask, WriteTask
 
 if TYPE_CHECKING:
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
 
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.change import Change
-    from geolake_nb.planning.writing.job import WriteJob
-    from geolake_nb.planning.writing.placement import Placement
+    from geolake_nb.changes.placement import Placement
+    from geolake_nb.changes.write_job import WriteJob
+    from geolake_nb.model.change import Change
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
     from geolake_nb.spark.row_stream import RowStream
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["run_write"]
 
 _SLACK = 1.5
-"""How much larger than planned a file may get before the next one is begun: a sample is no count."""
+"""How much larger than planned a file may get before the next one is begun: a sample gives only an estimate."""
 
 
 def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
@@ -59,7 +59,7 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
         count = sum(written["rows"].to_pylist())
         expected = _expected_rows(job, count, context.storage, rows)
         if expected is not None and count != expected:
-            what = f"{count:,} rows were written and {expected:,} expected"
+            what = f"{count:,} rows were written, expected {expected:,}"
             raise JobError(what, where=change.location, remedy=_REMEDY)
         files = len(adds)
         if isinstance(job.target, DeltaTarget) and job.target.collated and job.target.hints is not None:
@@ -88,19 +88,19 @@ def run_write(change: Change, job: WriteJob, context: JobContext) -> Change:
     return dataclasses.replace(change, job=None, actions=(*actions, *adds), metrics=metrics)
 
 
-_REMEDY = "the table is as it was"
+_REMEDY = "no changes were made"
 
 
 def _expected_rows(job: WriteJob, count: int, storage: Storage, rows: OpenRows) -> int | None:
-    """How many rows there should be: as the plan says, else as the files say or as the tasks found that read them."""
+    """How many rows there should be: by the plan, else by the files or by the tasks that read them."""
     if job.expected_rows != count and isinstance(job.rows, DeltaRows):
         return live_rows(storage, job.rows)
-    return rows.found() if job.expected_rows is None else job.expected_rows
+    return rows.counted() if job.expected_rows is None else job.expected_rows
 
 
 def _write(job: WriteJob, rows: OpenRows, context: JobContext) -> pa.Table:
     placement = _placement(job, rows)
-    names = [one.name for one in job.schema.fields]
+    names = [field.name for field in job.schema.fields]
     key = _free_name(names)
     task = WriteTask.of(job, rows, context, key=None if job.ordering is None else key, limits=_limits(job, rows))
     if placement is not None:
@@ -118,7 +118,7 @@ def _write(job: WriteJob, rows: OpenRows, context: JobContext) -> pa.Table:
 
 
 def _placement(job: WriteJob, rows: OpenRows) -> Placement | None:
-    """Where rows go; `None` where they stay where they are read, or nobody knows how many there are."""
+    """Where rows go; `None` where they stay where they are read, or their number is unknown."""
     if job.ordering is None:
         if not job.partition_by or rows.sizes is None:
             return None
@@ -127,11 +127,11 @@ def _placement(job: WriteJob, rows: OpenRows) -> Placement | None:
     types = [
         rows.inputs[path].type if path in rows.inputs else job.schema.find(path).type for path in job.ordering.columns
     ]
-    found = keying(job.ordering, types, [sample.columns[path] for path in job.ordering.columns])
+    row_keying = keying(job.ordering, types, [sample.columns[path] for path in job.ordering.columns])
     sizes = rows.sizes
     if sizes is None:
-        raise SchemaError("nobody knows how large the rows are")
-    return place_rows(sizes, job.target_bytes, keying=found, sample=sample)
+        raise SchemaError("the size of the rows is unknown")
+    return place_rows(sizes, job.target_bytes, keying=row_keying, sample=sample)
 
 
 def _unshuffled(stream: RowStream, job: WriteJob, rows: OpenRows) -> RowStream:
@@ -142,7 +142,7 @@ def _unshuffled(stream: RowStream, job: WriteJob, rows: OpenRows) -> RowStream:
 
 
 def _limits(job: WriteJob, rows: OpenRows) -> tuple[int, int | None]:
-    """How many bytes a file may have at most, and how many rows, where that can be told beforehand."""
+    """How many bytes a file may have at most, and how many rows, where that is known beforehand."""
     slack = _SLACK if job.ordering is not None else 1.0
     most = int(job.target_bytes * slack)
     total = 0 if rows.sizes is None else sum(rows.sizes.values())
@@ -168,15 +168,15 @@ def _free_name(names: Sequence[str]) -> str:
 def _refuse_bad_values(change: Change, written: pa.Table) -> None:
     from geolake_nb.spark.geo_input import merge_bad
 
-    parts: list[Any] = [one for blob in written["bad"].drop_null().to_pylist() for one in pickle.loads(blob)]
+    parts: list[Any] = [part for blob in written["bad"].drop_null().to_pylist() for part in pickle.loads(blob)]
     bad = merge_bad(parts)
     if bad:
-        what = f"values cannot be taken: {'; '.join(map(str, bad))}"
-        raise JobError(what, where=change.location, remedy="mend or leave out these rows: nothing is committed")
+        what = f"invalid values: {'; '.join(map(str, bad))}"
+        raise JobError(what, where=change.location, remedy="fix or remove these rows; nothing was committed")
 
 
 def _orphans(context: JobContext) -> list[str]:
-    """The files of this job that are left over: all that bear its name, also those of tasks that were killed."""
+    """The leftover files of this job: all with its name, also those of killed tasks."""
     storage: Storage = context.storage
     mark = f"-{context.transaction}-"
     try:

@@ -1,4 +1,4 @@
-"""What executors do for a job that writes files: they put rows in order, write them, and tell of each file."""
+"""What executors do for a job that writes files: they put rows in order, write them, and report each file."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.core.schema import split_path
-from geolake_nb.core.types import GeographyType, GeometryType, ListType, MapType, StructType
-from geolake_nb.formats.parquet.job_files import job_file_name
-from geolake_nb.formats.parquet.row_rules import bound_columns, require_rules
-from geolake_nb.planning.delta.target import DeltaTarget
-from geolake_nb.planning.writing.clustering import UNREADABLE
-from geolake_nb.planning.writing.row_sources import GivenRows
-from geolake_nb.spark.row_moving import SortedRows, partitions_of, plain_shapes
+from geolake_nb.changes.clustering import UNREADABLE
+from geolake_nb.changes.row_sources import InputRows
+from geolake_nb.formats.delta.row_rules import bound_columns, require_rules
+from geolake_nb.formats.delta.write_target import DeltaTarget
+from geolake_nb.model.schema import split_path
+from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, StructType
+from geolake_nb.parquet.job_files import job_file_name
+from geolake_nb.spark.shuffle import SortedRows, partitions_of, plain_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Self
 
-    from geolake_nb.core.types import DataType, Field
-    from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-    from geolake_nb.formats.storage import Storage
-    from geolake_nb.planning.writing.job import GeoInput, Target, WriteJob
-    from geolake_nb.planning.writing.sampling import Partition
+    from geolake_nb.changes.sampling import Partition
+    from geolake_nb.changes.write_job import GeoInput, Target, WriteJob
+    from geolake_nb.model.types import DataType, Field
+    from geolake_nb.parquet.writer import Layout, ParquetWriter
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.spark.row_sources import OpenRows
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["RESULT", "SortTask", "WriteTask"]
 
 RESULT = "path string, rows long, bytes long, entry string, bad binary"
-"""One row for each file that is written, and one for the values of a task that cannot be taken."""
+"""One row for each file that is written, and one for the invalid values of a task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteTask:
-    """Writes the batches of a task to files, one after the other, and tells of each."""
+    """Writes the batches of a task to files, one after the other, and reports each."""
 
     storage: Storage
     layout: Layout
     target: Target
     partition_by: tuple[str, ...]
     transaction: str
-    most_bytes: int
-    most_rows: int | None
+    max_bytes: int
+    max_rows: int | None
     key: str | None
     inputs: Mapping[str, GeoInput] = field(default_factory=dict)
     bound: tuple[Field, ...] = ()
@@ -65,12 +65,12 @@ class WriteTask:
             target=job.target,
             partition_by=job.partition_by,
             transaction=context.transaction,
-            most_bytes=limits[0],
-            most_rows=limits[1],
+            max_bytes=limits[0],
+            max_rows=limits[1],
             key=key,
             inputs=rows.inputs,
             # Rows that are in a table already are written as they are.
-            bound=bound_columns(job.schema) if isinstance(job.rows, GivenRows) else (),
+            bound=bound_columns(job.schema) if isinstance(job.rows, InputRows) else (),
             null_structs=not isinstance(job.target, DeltaTarget),
         )
 
@@ -95,7 +95,7 @@ class WriteTask:
             yield _result(bad=pickle.dumps(reader.bad))
 
     def _runs(self, batch: pa.RecordBatch) -> Iterator[tuple[Partition, bool, pa.RecordBatch]]:
-        """The batch cut where the partition changes, and before shapes that would take the bounds of others away."""
+        """The batch cut where the partition changes, and before shapes that would leave others without bounds."""
         if not len(batch):
             return
         partitions, codes = partitions_of([batch.column(name) for name in self.partition_by], len(batch))
@@ -109,11 +109,11 @@ class WriteTask:
     def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of the file, shapes as bytes."""
         fields = self.layout.schema.fields
-        # What is read before it is written comes with its SRID, which is looked at then.
+        # What is read before it is written comes with its SRID, which is checked then.
         read = {split_path(path)[0] for path in self.inputs}
-        columns = [(batch.column(one.name), one) for one in fields]
-        arrays = [column if one.name in read else _unwrapped(column, one.type) for column, one in columns]
-        return pa.RecordBatch.from_arrays(arrays, [one.name for one in fields])
+        columns = [(batch.column(field.name), field) for field in fields]
+        arrays = [column if field.name in read else _unwrapped(column, field.type) for column, field in columns]
+        return pa.RecordBatch.from_arrays(arrays, [field.name for field in fields])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +155,7 @@ class _Files:
         self._writer.write(batch)
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        """Close the file that is open, if there is one, and tell of it."""
+        """Close the file that is open, if there is one, and report it."""
         writer, self._writer = self._writer, None
         if writer is None or self._open is None:
             return
@@ -169,7 +169,7 @@ class _Files:
             self._writer.abort()
 
     def _begin(self, partition: Partition) -> None:
-        from geolake_nb.formats.parquet.writer import ParquetWriter
+        from geolake_nb.parquet.writer import ParquetWriter
 
         task = self._task
         folder = task.target.folder(partition)
@@ -181,22 +181,22 @@ class _Files:
         writer, task = self._writer, self._task
         if writer is None:
             return False
-        if task.most_rows is not None and writer.rows >= task.most_rows:
+        if task.max_rows is not None and writer.rows >= task.max_rows:
             return True
-        # Before the first row group is packed, nobody knows how small it gets.
-        return writer.rows >= task.layout.row_group_rows and writer.bytes_so_far >= task.most_bytes
+        # Before the first row group is packed, its compressed size is unknown.
+        return writer.rows >= task.layout.row_group_rows and writer.bytes_so_far >= task.max_bytes
 
 
 def _unwrapped(column: pa.Array, type_: DataType) -> pa.Array:
-    """The column with the WKB of shapes, nested ones too, for what Spark hands over of them."""
+    """The column with the WKB of shapes, nested ones too, from Spark's representation."""
     kind = column.type
     if isinstance(type_, GeometryType | GeographyType):
         return plain_shapes(column)
     if not _holds_shapes(kind):
         return column
     if isinstance(type_, StructType):
-        children = [_unwrapped(column.field(place), one.type) for place, one in enumerate(type_.fields)]
-        fields = [kind.field(place).with_type(child.type) for place, child in enumerate(children)]
+        children = [_unwrapped(column.field(index), field.type) for index, field in enumerate(type_.fields)]
+        fields = [kind.field(index).with_type(child.type) for index, child in enumerate(children)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null())
     if isinstance(type_, ListType):
         inside = _unwrapped(column.values, type_.element.type)
@@ -207,14 +207,14 @@ def _unwrapped(column: pa.Array, type_: DataType) -> pa.Array:
         inside = pa.StructArray.from_arrays([keys, items], fields=[new.key_field, new.item_field])
     else:
         return column
-    places = column.buffers()[:2]
-    return pa.Array.from_buffers(new, len(column), places, column.null_count, column.offset, [inside])
+    buffers = column.buffers()[:2]
+    return pa.Array.from_buffers(new, len(column), buffers, column.null_count, column.offset, [inside])
 
 
 def _holds_shapes(kind: pa.DataType) -> bool:
     """Whether somewhere in it is what Spark makes of a GEOMETRY or GEOGRAPHY."""
-    inner = [kind.field(place) for place in range(kind.num_fields)]
-    return [one.name for one in inner] == ["srid", "wkb"] or any(_holds_shapes(one.type) for one in inner)
+    inner = [kind.field(index) for index in range(kind.num_fields)]
+    return [field.name for field in inner] == ["srid", "wkb"] or any(_holds_shapes(field.type) for field in inner)
 
 
 _RESULT_SCHEMA = pa.schema(

@@ -18,7 +18,7 @@ from geolake_nb.errors import (
     StorageError,
     VersionError,
 )
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 from tests import small_tables
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table
 from tests.small_tables import PLACES
@@ -61,15 +61,15 @@ def test_files_that_are_not_there_are_findings_and_the_others_are_checked(tmp_pa
     (path,) = tmp_path.rglob(gone.rpartition("/")[2])
     path.unlink()
     findings = table.check(deep=deep)
-    (found,) = findings.of("files.missing")
-    assert (found.place.paths, found.place.count) == ((gone,), 1)
+    (finding,) = findings.of("files.missing")
+    assert (finding.scope.paths, finding.scope.count) == ((gone,), 1)
     assert findings.exit_code() == 2
-    assert {one.rule for one in findings if one.severity.name == "ERROR"} == {"files.missing"}
-    assert not [one for one in findings.not_judged if "not read" in one.why]
+    assert {error.rule for error in findings if error.severity.name == "ERROR"} == {"files.missing"}
+    assert not [finding for finding in findings.skipped_checks if "not read" in finding.why]
     assert not table.check(footers=False).of("files.missing")
     for other in tmp_path.rglob("*.parquet"):
         other.unlink()
-    assert table.check(deep=deep).of("files.missing")[0].place.count == 3
+    assert table.check(deep=deep).of("files.missing")[0].scope.count == 3
 
 
 def test_row_groups_name_files_as_the_file_table_does(table):
@@ -87,20 +87,20 @@ def test_a_delta_table_without_bounds_reads_everything_and_says_so(tmp_path):
 
 def test_versions_histories_and_differences(tmp_path):
     table = gl.open(small_tables.make_delta(tmp_path / "t"))
-    assert [one.version for one in table.history()] == [1, 0]
+    assert [entry.version for entry in table.history()] == [1, 0]
     assert len(table.at(0).files) == 1
     assert table.diff(0).added.num_rows == 2
     assert gl.open(tmp_path / "t", version=0).version == 0
-    with pytest.raises(GeolakeError, match="snapshot_id means nothing for a delta table"):
+    with pytest.raises(GeolakeError, match="snapshot_id does not apply to a delta table"):
         gl.open(tmp_path / "t", snapshot_id=3)
 
 
 def test_branches_and_tags_of_an_iceberg_table(tmp_path):
-    entries = [geometry_entry(f"f{number}", small_tables.shapes(place)) for number, place in enumerate(PLACES)]
+    entries = [geometry_entry(f"f{number}", small_tables.shapes(position)) for number, position in enumerate(PLACES)]
     refs = {"audit": {"snapshot-id": 1001, "type": "tag"}, "main": {"snapshot-id": 1001, "type": "branch"}}
     make_havasu_table(tmp_path / "t", entries, refs=refs)
-    for asked in ({"branch": "main"}, {"tag": "audit"}, {"snapshot_id": 1001}):
-        assert len(gl.open(tmp_path / "t", **asked).files) == 3
+    for choice in ({"branch": "main"}, {"tag": "audit"}, {"snapshot_id": 1001}):
+        assert len(gl.open(tmp_path / "t", **choice).files) == 3
     with pytest.raises(VersionError, match="nowhere"):
         gl.open(tmp_path / "t", branch="nowhere")
 
@@ -143,7 +143,7 @@ def test_a_table_on_s3(s3, tmp_path):
         (lambda folder: 7, GeolakeError),
     ],
 )
-def test_what_is_no_table_is_refused_in_one_sentence(tmp_path, make, error):
+def test_an_invalid_table_name_is_refused_in_one_sentence(tmp_path, make, error):
     with pytest.raises(error) as caught:
         gl.open(make(tmp_path))
     assert "\n" not in str(caught.value)
@@ -174,43 +174,50 @@ def test_a_folder_without_permission_is_an_error_of_storage(tmp_path):
 def test_a_version_is_a_whole_number(tmp_path, make, number):
     path = make(tmp_path / "t")
     table = gl.open(path)
-    asked = "version" if make is small_tables.make_delta else "snapshot_id"
+    argument = "version" if make is small_tables.make_delta else "snapshot_id"
     for ask in (
-        lambda: gl.open(path, **{asked: number}),
+        lambda: gl.open(path, **{argument: number}),
         lambda: table.at(number),
         lambda: table.diff(number),
         lambda: table.diff(table.version, number),
         lambda: table.plan_undo(number),
     ):
-        with pytest.raises(GeolakeError, match="is no whole number; give one that the history of the table lists"):
+        with pytest.raises(
+            GeolakeError, match=r"expected a whole number for .*; give one that the history of the table lists"
+        ):
             ask()
     assert table.at(np.int64(table.version)).version == table.version
 
 
 @pytest.mark.parametrize("time", [3, dt.date(2026, 11, 1), "soon", b"2026-11-01"])
 def test_a_time_is_a_text_or_a_datetime(tmp_path, time):
-    with pytest.raises(GeolakeError, match="is no time; write 2026-11-01T12:00:00Z"):
+    with pytest.raises(GeolakeError, match=r"expected a timestamp, got .*; write 2026-11-01T12:00:00Z"):
         gl.open(small_tables.make_delta(tmp_path / "t"), timestamp=time)
 
 
 @pytest.mark.parametrize("files", [[99], [-1], [0, 3]])
 def test_row_groups_of_files_that_are_not_there(table, files):
-    with pytest.raises(GeolakeError, match=f"there is no file {files[-1]}; files= takes rows of t.files, from 0 to 2"):
+    with pytest.raises(GeolakeError, match=f"no file {files[-1]}; files= takes rows of t.files, from 0 to 2"):
         table.row_groups(files=files)
     assert table.row_groups(files=np.array([0, 2])).num_rows == 2
 
 
-def test_row_groups_of_what_is_no_row_of_the_file_table(table):
-    with pytest.raises(GeolakeError, match=r"file 'part-0\.parquet' is no whole number; files= takes rows of t\.files"):
+def test_row_groups_of_an_invalid_row_of_the_file_table_are_refused(table):
+    with pytest.raises(
+        GeolakeError, match=r"expected a whole number for file, got 'part-0\.parquet'; files= takes rows of t\.files"
+    ):
         table.row_groups(files=["part-0.parquet"])
 
 
-def test_a_parquet_file_that_is_cut_off_is_told_as_in_a_folder(tmp_path):
+def test_a_truncated_parquet_file_is_reported_as_in_a_folder(tmp_path):
     file = small_tables.make_parquet(tmp_path / "t") / "part-0.parquet"
     whole = file.read_bytes()
-    for data, said in ((whole[:-30], "not Parquet, or it is cut off"), (b"", "the file is empty, not Parquet")):
+    for data, message in (
+        (whole[:-30], "not Parquet, or it is truncated"),
+        (b"", "the file is empty, not a Parquet file"),
+    ):
         file.write_bytes(data)
-        with pytest.raises(CorruptTableError, match=rf"part-0\.parquet: .*{said}"):
+        with pytest.raises(CorruptTableError, match=rf"part-0\.parquet: .*{message}"):
             gl.open(file)
     other = tmp_path / "notes.txt"
     other.write_text("no table")
@@ -234,6 +241,6 @@ def test_parquet_files_have_no_versions_to_compare(tmp_path):
 
 
 def test_nulls_in_a_list_of_values_keep_what_the_others_keep(table):
-    one = table.explain("id IN (1, NULL)")
-    assert one.read == table.explain("id = 1").read
+    explanation = table.explain("id IN (1, NULL)")
+    assert explanation.read == table.explain("id = 1").read
     assert table.explain("id NOT IN (0, NULL)").read == table.explain("id <> 0").read

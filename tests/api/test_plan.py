@@ -26,11 +26,11 @@ def bare_delta(folder):
 def test_a_second_time_says_that_nothing_was_done(tmp_path, planned):
     plan = planned(tmp_path / "t")
     first = plan.apply()
-    assert not first.was_there
+    assert not first.already_applied
     assert any(first.metrics.values())
     again = plan.apply()
-    assert (again.was_there, again.version, dict(again.metrics)) == (True, first.version, {})
-    assert str(again).endswith(f"version {first.version} has the change already, nothing was done")
+    assert (again.already_applied, again.version, dict(again.metrics)) == (True, first.version, {})
+    assert str(again).endswith(f"version {first.version} already has the change, nothing was done")
     assert "nothing was done" in str(render(again))
     assert list(again.to_dict()) == list(first.to_dict())
     assert again.undo().version is not None

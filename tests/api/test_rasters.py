@@ -14,15 +14,15 @@ import shapely
 from pyproj import CRS, Transformer
 
 import geolake_nb as gl
-from geolake_nb.core.predicate import st_intersects
-from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
-from geolake_nb.core.raster_dataset import in_db_from_dataset, out_db_from_dataset
-from geolake_nb.core.raster_footprint import wgs84_bounds
 from geolake_nb.errors import GeolakeError, RasterError
-from geolake_nb.formats.storage import Storage
-from tests.core.test_raster_footprint import points
+from geolake_nb.expressions.predicate import st_intersects
+from geolake_nb.raster_data.dataset import in_db_from_dataset, out_db_from_dataset
+from geolake_nb.raster_data.footprint import wgs84_bounds
+from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
+from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_tables import ID, RASTER, make_havasu_table, raster_at, raster_entry
 from tests.formats.iceberg_tables import HAVASU_FIELDS, column, make_iceberg_table
+from tests.raster_data.test_footprint import points
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -69,8 +69,8 @@ WINDOWS = {
 def test_a_window_in_any_crs_keeps_each_file_with_a_point_in_it(scenes, name):
     table, outlines = scenes
     crs, (west, south, east, north) = WINDOWS[name]
-    told = table.explain(st_intersects("rast", shapely.box(west, south, east, north), crs=crs))
-    kept = {Path(path).name for path in told.kept["path"].to_pylist()}
+    explanation = table.explain(st_intersects("rast", shapely.box(west, south, east, north), crs=crs))
+    kept = {Path(path).name for path in explanation.kept["path"].to_pylist()}
     corners = np.meshgrid(np.linspace(west, east, 21), np.linspace(south, north, 21))
     inside = {path for path, scene in outlines.items() if has_common_point(crs, WINDOWS[name][1], corners, scene)}
     assert inside <= kept
@@ -165,8 +165,8 @@ def test_metadata_in_a_bucket_reads_no_band(tmp_path, monkeypatch, s3):
     parts, whole = Storage.read_range, Storage.read
 
     def counted(read):
-        def count(self, *place):
-            data = read(self, *place)
+        def count(self, *window):
+            data = read(self, *window)
             seen.append(len(data))
             return data
 
@@ -189,16 +189,16 @@ def mixed(tmp_path, corpus):
         inside, outside = in_db_from_dataset(dataset), out_db_from_dataset(dataset, url=path.as_uri())
     rasters = [None, inside, None, outside, raster_at(1, 2)]
     make_havasu_table(tmp_path, [raster_entry("a", rasters, None)], encoding=None, rasters=True)
-    return gl.open(str(tmp_path)), [one for one in rasters if one is not None], path
+    return gl.open(str(tmp_path)), [raster for raster in rasters if raster is not None], path
 
 
 def test_a_raster_is_read_by_its_place_in_the_file(mixed):
     table, rasters, _ = mixed
     assert [gl.rasters.read(table, file_of(table), number) for number in range(3)] == rasters
     for number in (3, -1):
-        with pytest.raises(GeolakeError, match=f"there is no raster {number}; the file has 3, from 0 on"):
+        with pytest.raises(GeolakeError, match=f"there is no raster {number}; the file has 3, numbered from 0"):
             gl.rasters.read(table, file_of(table), number)
-    with pytest.raises(GeolakeError, match=r"no file 'b'; t.files has their paths"):
+    with pytest.raises(GeolakeError, match=r"no file 'b'; see the paths in t.files"):
         gl.rasters.read(table, "b")
     with pytest.raises(GeolakeError, match="no raster column 'id'; give column=, one of: rast"):
         gl.rasters.read(table, file_of(table), column="id")
@@ -221,13 +221,13 @@ def test_rasters_go_by_the_id_of_their_column_whatever_its_name_was(tmp_path):
         gl.rasters.read(table, file_of(table), column="rast")
 
 
-def test_a_column_that_holds_no_rasters_is_told(tmp_path):
+def test_a_column_without_rasters_is_reported(tmp_path):
     entry = raster_entry("a", [raster_at(1, 2)], None)
-    schema = pa.schema([pa.field(one, pa.int64(), metadata={"PARQUET:field_id": str(id_)}) for one, id_ in
+    schema = pa.schema([pa.field(name, pa.int64(), metadata={"PARQUET:field_id": str(id_)}) for name, id_ in
                         (("id", ID), ("rast", RASTER))])  # fmt: skip
     wrong = replace(entry, table=pa.table([[1], [2]], schema=schema))
     make_havasu_table(tmp_path, [wrong], encoding=None, rasters=True)
-    with pytest.raises(RasterError, match="the column 'rast' holds no rasters of version 1"):
+    with pytest.raises(RasterError, match="the column 'rast' does not hold rasters of version 1"):
         gl.open(str(tmp_path)).rasters()
 
 
@@ -256,9 +256,9 @@ def test_a_picture_has_the_cells_as_colours_and_no_data_is_transparent(corpus, o
     with rasterio.open(path) as dataset:
         cells, no_data = dataset.read(), dataset.nodata
         raster = out_db_from_dataset(dataset, url=path.as_uri()) if out_db else in_db_from_dataset(dataset)
-    found = pixels(gl.rasters.thumbnail(raster, roots=corpus))
-    assert np.array_equal(found[:3], cells)
-    assert np.array_equal(found[3] == 0, (cells == no_data).all(axis=0))
+    picture = pixels(gl.rasters.thumbnail(raster, roots=corpus))
+    assert np.array_equal(picture[:3], cells)
+    assert np.array_equal(picture[3] == 0, (cells == no_data).all(axis=0))
     small = pixels(gl.rasters.thumbnail(raster, roots=corpus, size=20))
     assert small.shape == (4, 18, 20)
 
@@ -268,8 +268,8 @@ def test_every_geotiff_has_a_picture(corpus, index):
     for row in index:
         path = corpus / "rasters" / row["file"]
         with rasterio.open(path) as dataset:
-            found = [in_db_from_dataset(dataset), out_db_from_dataset(dataset, url=path.as_uri())]
-        for raster in found:
+            both = [in_db_from_dataset(dataset), out_db_from_dataset(dataset, url=path.as_uri())]
+        for raster in both:
             shape = pixels(gl.rasters.thumbnail(raster, size=64, roots=corpus)).shape
             assert shape[0] == 4
             assert max(shape[1:]) == min(64, max(raster.width, raster.height)), path
@@ -291,14 +291,18 @@ def test_north_is_up_in_pictures_of_rasters_whose_rows_run_north():
 def test_odd_numbers_make_a_picture_too(values):
     here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
     raster = Raster(2, 2, (Band(PixelType.PT_64BF, data=np.array(values, "<f8").tobytes()),), None, here)
-    found = pixels(gl.rasters.thumbnail(raster))
-    assert np.array_equal((found[3] == 0).ravel(), np.isnan(values))
+    picture = pixels(gl.rasters.thumbnail(raster))
+    assert np.array_equal((picture[3] == 0).ravel(), np.isnan(values))
 
 
 def test_what_has_no_picture_says_why():
     here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
     empty = Raster(0, 0, (Band(PixelType.PT_8BUI, data=b""),), None, here)
-    for raster, why in ((Raster(2, 2, (), None, here), "no bands"), (empty, "no pixels"), ("a", "a str is no raster")):
+    for raster, why in (
+        (Raster(2, 2, (), None, here), "no bands"),
+        (empty, "no pixels"),
+        ("a", "expected a raster, got a str"),
+    ):
         with pytest.raises(RasterError, match=why):
             gl.rasters.thumbnail(raster)
 
@@ -314,14 +318,14 @@ def test_statistics_leave_out_no_data_and_nan(pixel_type):
     cells = np.array(values, dtype)
     here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
     band = Band(pixel_type, np.array([3], dtype).tobytes(), cells.tobytes())
-    (found,) = gl.rasters.statistics(Raster(3, 2, (band,), None, here))
-    held = [float(limits.max), 0.0, 5.0]
-    assert (found.min, found.max, found.count, found.no_data) == (0.0, max(held), 3, 3)
-    assert found.mean == pytest.approx(sum(held) / 3, rel=1e-12)
+    (stats,) = gl.rasters.statistics(Raster(3, 2, (band,), None, here))
+    known = [float(limits.max), 0.0, 5.0]
+    assert (stats.min, stats.max, stats.count, stats.no_data) == (0.0, max(known), 3, 3)
+    assert stats.mean == pytest.approx(sum(known) / 3, rel=1e-12)
 
 
 def test_statistics_of_a_band_without_data_are_none():
     here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
     band = Band(PixelType.PT_8BUI, b"\x07", bytes([7, 7]))
-    (found,) = gl.rasters.statistics(Raster(2, 1, (band,), None, here))
-    assert (found.min, found.max, found.mean, found.count, found.no_data) == (None, None, None, 0, 2)
+    (stats,) = gl.rasters.statistics(Raster(2, 1, (band,), None, here))
+    assert (stats.min, stats.max, stats.mean, stats.count, stats.no_data) == (None, None, None, 0, 2)

@@ -1,4 +1,4 @@
-"""What `gl.write` is told besides the rows: columns, partitions and properties, right or refused in one sentence."""
+"""Arguments of `gl.write` besides the rows: columns, partitions and properties, accepted or refused."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ def metadata_of(plan):
 
 @pytest.mark.parametrize("form", ["delta", "havasu", "iceberg"])
 def test_no_table_is_partitioned_by_its_only_shapes(tmp_path, form):
-    with pytest.raises(SchemaError, match="cannot be partitioned by the column 'g': it is no plain value"):
+    with pytest.raises(SchemaError, match="cannot be partitioned by the column 'g': it is not a plain value"):
         plan_write(ROWS, tmp_path / "t", format=form, columns={"g": gl.geometry()}, partition_by="g")
 
 
 @pytest.mark.parametrize("text", ["geometry", "geometry(OGC:CRS84)", "Geometry (OGC:CRS84)"])
 @pytest.mark.parametrize("form", ["delta", "havasu", "iceberg", "parquet"])
 def test_a_type_may_be_a_text(tmp_path, form, text):
-    said = plan_write(ROWS, tmp_path / "t", format=form, columns={"g": text})
-    assert said.hash == plan_write(ROWS, tmp_path / "t", format=form, columns={"g": gl.geometry()}).hash
+    plan = plan_write(ROWS, tmp_path / "t", format=form, columns={"g": text})
+    # Havasu stores a column whose CRS is named in another encoding.
+    value = gl.geometry("OGC:CRS84") if "(" in text else gl.geometry()
+    assert plan.hash == plan_write(ROWS, tmp_path / "t", format=form, columns={"g": value}).hash
 
 
 def test_every_plan_takes_texts(tmp_path):
@@ -47,7 +49,9 @@ def test_every_plan_takes_texts(tmp_path):
     delta = gl.open(small_tables.make_delta(tmp_path / "t"))
     with pytest.raises(GeolakeError, match="geom"):
         delta.plan_enable({"geom": "geometry(EPSG:3857)"})
-    with pytest.raises(SchemaError, match="column geom: 'box' is no geometry or geography type; write geometry"):
+    with pytest.raises(
+        SchemaError, match="column geom: expected a geometry or geography type, got 'box'; write geometry"
+    ):
         delta.plan_enable({"geom": "box"})
 
 
@@ -55,15 +59,15 @@ def test_bounds_take_a_text():
     assert gl.bounds(ROWS["g"], type="geometry") == gl.bounds(ROWS["g"], type=gl.geometry())
     karney = gl.bounds(ROWS["g"], type="geography(OGC:CRS84, karney)")
     assert karney == gl.bounds(ROWS["g"], type=gl.geography(algorithm="karney"))
-    with pytest.raises(SchemaError, match="column: 'point' is no geometry or geography type; write geometry"):
+    with pytest.raises(SchemaError, match="column: expected a geometry or geography type, got 'point'; write geometry"):
         gl.bounds(ROWS["g"], type="point")
 
 
-@pytest.mark.parametrize("said", ["geom", "EPSG:4326", None, 4326, gl.geometry])
-def test_what_is_no_type_is_refused(tmp_path, said):
-    with pytest.raises(SchemaError, match=r"column g: .* is no geometry or geography type; write geometry"):
-        plan_write(ROWS, tmp_path / "t", columns={"g": said})
-    with pytest.raises(SchemaError, match="columns= is a list and says no types"):
+@pytest.mark.parametrize("text", ["geom", "EPSG:4326", None, 4326, gl.geometry])
+def test_an_invalid_type_is_refused(tmp_path, text):
+    with pytest.raises(SchemaError, match=r"column g: expected a geometry or geography type, got .*; write geometry"):
+        plan_write(ROWS, tmp_path / "t", columns={"g": text})
+    with pytest.raises(SchemaError, match="expected columns= to map names to types, got a list"):
         plan_write(ROWS, tmp_path / "t", columns=["g"])
 
 
@@ -74,15 +78,15 @@ def test_properties_are_texts_and_what_is_plainly_meant_as_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "message"),
     [
-        ({"x": None}, "the property 'x' is None, and not a text; give a text, or leave it out"),
-        ({"x": 1.5}, "the property 'x' is a float, and not a text"),
-        ({"x": {"y": 1}}, "the property 'x' is a dict, and not a text"),
-        ({1: "x"}, "the name of a property is a int, and not a text"),
+        ({"x": None}, "expected the property 'x' to be a string, got None; give a string, or leave it out"),
+        ({"x": 1.5}, "expected the property 'x' to be a string, got a float"),
+        ({"x": {"y": 1}}, "expected the property 'x' to be a string, got a dict"),
+        ({1: "x"}, "expected the name of a property to be a string, got a int"),
     ],
 )
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
-def test_other_properties_are_refused(tmp_path, form, properties, said):
-    with pytest.raises(GeolakeError, match=said):
+def test_other_properties_are_refused(tmp_path, form, properties, message):
+    with pytest.raises(GeolakeError, match=message):
         plan_write(ROWS, tmp_path / "t", format=form, properties=properties)

@@ -35,8 +35,8 @@ def test_prepare_copies_every_notebook_and_says_where_things_are(capsys, tmp_pat
     copied = sorted((tmp_path / "new" / "demo").iterdir())
     assert [path.name for path in copied] == [path.name for path in NOTEBOOKS]
     assert [path.read_bytes() for path in copied] == [path.read_bytes() for path in NOTEBOOKS]
-    said = [line.partition(":")[0] for line in out.splitlines()]
-    assert said == ["notebooks", "Java", "jars of Delta and Iceberg", "compiled kernels"]
+    message = [line.partition(":")[0] for line in out.splitlines()]
+    assert message == ["notebooks", "Java", "jars of Delta and Iceberg", "compiled kernels"]
     assert f"notebooks: {len(NOTEBOOKS)} in {tmp_path}" in out
     assert str(local_jars()[0].parent) in out
 
@@ -64,15 +64,16 @@ def test_without_java_one_sentence_says_what_to_install(capsys, tmp_path, monkey
     assert re.match(r"geolake: Spark needs Java, .*; install Java 17 or later .*openjdk-17-jre-headless", line)
 
 
-def test_a_folder_that_cannot_be_made_is_told(capsys, tmp_path):
+def test_a_folder_that_cannot_be_created_is_reported(capsys, tmp_path):
     (tmp_path / "file").touch()
     code, out, err = prepare(capsys, tmp_path / "file")
     assert (code, out) == (3, "")
-    said = "the folder cannot be made: File exists; name another --folder"
-    assert err == f"geolake: {tmp_path / 'file'}: {said}\n"
+    message = "the folder cannot be created: File exists; name another --folder"
+    assert err == f"geolake: {tmp_path / 'file'}: {message}\n"
 
 
-def test_ctrl_c_while_jars_are_fetched_leaves_no_part_of_them(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_while_jars_are_fetched_leaves_no_part_of_them(tmp_path, number):
     with socket.socket() as silent:  # a repository that takes requests and never answers
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -85,11 +86,19 @@ def test_ctrl_c_while_jars_are_fetched_leaves_no_part_of_them(tmp_path):
             text=True,
             start_new_session=True,
         )
-        silent.settimeout(120)
-        with silent.accept()[0]:
-            os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to Java too
-            _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "geolake: cancelled; what was fetched in part is removed\n")
+        silent.settimeout(300)
+        try:
+            with silent.accept()[0]:
+                if number == signal.SIGTERM:
+                    process.terminate()  # as a scheduler does, to the command alone
+                else:
+                    os.killpg(process.pid, number)  # as a terminal does, to Java too
+                _, err = process.communicate(timeout=300)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+    assert (process.returncode, err) == (128 + number, "geolake: cancelled\n")
     assert list((tmp_path / "geolake_nb" / "jars").iterdir()) == []
 
 
@@ -99,8 +108,8 @@ def test_a_port_in_use_is_refused(capsys, tmp_path):
         taken.listen()
         port = taken.getsockname()[1]
         code = main(["demo", "--no-browser", "--folder", str(tmp_path / "demo"), "--port", str(port)])
-    said = f"geolake: 127.0.0.1: port {port} cannot be used: Address already in use; name another --port\n"
-    assert (code, *capsys.readouterr()) == (3, "", said)
+    message = f"geolake: 127.0.0.1: port {port} cannot be used: Address already in use; name another --port\n"
+    assert (code, *capsys.readouterr()) == (3, "", message)
 
 
 @pytest.fixture
@@ -151,8 +160,8 @@ def test_no_browser_prints_a_url_that_answers_and_ctrl_c_ends_it(served, tmp_pat
         assert page.status == 200
         assert "@jupyterlab/apputils-extension:announcements" in page.read().decode()
     server, _, token = address.replace("lab/tree", "api/contents").partition("?token=")
-    asked = urllib.request.Request(server, headers={"Authorization": f"token {token}"})
-    with urllib.request.urlopen(asked) as answer:
+    authorized = urllib.request.Request(server, headers={"Authorization": f"token {token}"})
+    with urllib.request.urlopen(authorized) as answer:
         assert json.load(answer)["content"]["cells"]
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(server)
@@ -167,8 +176,8 @@ def test_the_page_shows_the_first_notebook_and_asks_no_other_host(served, tmp_pa
     _, address = served
     with headless_browser() as browser:
         page = browser.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
+        calls: list[str] = []
+        page.on("request", lambda request: calls.append(request.url))
         page.set_default_timeout(120_000)  # a server that has just begun, on a busy machine
         page.goto(address)
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
@@ -176,6 +185,6 @@ def test_the_page_shows_the_first_notebook_and_asks_no_other_host(served, tmp_pa
         page.wait_for_timeout(2000)  # what JupyterLab asks once it is up
         page.screenshot(path=artefacts(tmp_path) / "demo.png")
         assert page.locator("text=Jupyter news").count() == 0
-    hosts = {re.match(r"\w+:(?://)?([^/:,;]*)", url)[1] for url in asked if not url.startswith(("data:", "blob:"))}
+    hosts = {re.match(r"\w+:(?://)?([^/:,;]*)", url)[1] for url in calls if not url.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
-    assert not [url for url in asked if "/lab/api/news" in url or "/lab/api/update" in url]
+    assert not [url for url in calls if "/lab/api/news" in url or "/lab/api/update" in url]

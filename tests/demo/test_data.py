@@ -32,7 +32,7 @@ def test_every_shape_is_valid_iso_wkb_of_longitude_and_latitude(name):
     assert column.type == pa.binary()
     assert column.null_count == 0
     shapes = shapely.from_wkb(column.to_numpy(zero_copy_only=False))
-    # Two storms were seen at one place only, and a line of one place is no valid one.
+    # Two storms were seen at one place only, and a line of one point is not valid.
     assert (~shapely.is_valid(shapes)).sum() == (2 if name == "storms" else 0)
     assert not shapely.is_empty(shapes).any()
     xmin, ymin, xmax, ymax = shapely.total_bounds(shapes)
@@ -50,7 +50,7 @@ def test_airports_are_those_of_the_source(origin):
     assert len(codes) == len(wanted) == len(set(codes))
     points = shapely.get_coordinates(shapely.from_wkb(table["location"].to_numpy(zero_copy_only=False)))
     for code, name, city, country, elevation, point in zip(
-        codes, *(table[one].to_pylist() for one in ("name", "city", "country", "elevation")), points, strict=True
+        codes, *(table[value].to_pylist() for value in ("name", "city", "country", "elevation")), points, strict=True
     ):
         row = wanted[code]
         assert (name, city or "", country) == (row["name"].strip(), row["city"].strip(), row["country"])
@@ -63,35 +63,35 @@ def test_countries_are_those_of_the_source(origin):
     frame = geopandas.read_file(origin / "geopandas-0.14.4" / "naturalearth_lowres" / "naturalearth_lowres.shp")
     table = demo.countries()
     assert table.schema.names == ["name", "continent", "population", "shape"]
-    held = {row["name"]: row for row in table.to_pylist()}
-    assert len(held) == table.num_rows == len(frame)
+    stored = {row["name"]: row for row in table.to_pylist()}
+    assert len(stored) == table.num_rows == len(frame)
     for row in frame.itertuples():
-        found = held[row.name]
-        assert (found["continent"], found["population"]) == (row.continent, int(row.pop_est))
-        assert shapely.from_wkb(found["shape"]).equals_exact(row.geometry, 1e-9)
+        result = stored[row.name]
+        assert (result["continent"], result["population"]) == (row.continent, int(row.pop_est))
+        assert shapely.from_wkb(result["shape"]).equals_exact(row.geometry, 1e-9)
 
 
 def test_earthquakes_are_those_of_the_source(origin):
     features = json.loads((origin / "earthquakes_usgs_2018w5.geojson").read_text())["features"]
-    wanted = [one for one in features if one["properties"]["type"] == "earthquake"]
-    wanted.sort(key=lambda one: one["properties"]["time"])
+    wanted = [feature for feature in features if feature["properties"]["type"] == "earthquake"]
+    wanted.sort(key=lambda feature: feature["properties"]["time"])
     table = demo.earthquakes()
     assert table.schema.names == ["place", "magnitude", "time", "depth", "location"]
-    assert table["time"].cast(pa.int64()).to_pylist() == [one["properties"]["time"] for one in wanted]
-    assert table["magnitude"].to_pylist() == [one["properties"]["mag"] for one in wanted]
-    assert table["place"].to_pylist() == [one["properties"]["place"] for one in wanted]
-    places = np.array([one["geometry"]["coordinates"] for one in wanted], float)
+    assert table["time"].cast(pa.int64()).to_pylist() == [value["properties"]["time"] for value in wanted]
+    assert table["magnitude"].to_pylist() == [value["properties"]["mag"] for value in wanted]
+    assert table["place"].to_pylist() == [value["properties"]["place"] for value in wanted]
+    places = np.array([feature["geometry"]["coordinates"] for feature in wanted], float)
     assert (table["depth"].to_numpy() == places[:, 2]).all()
     points = shapely.from_wkb(table["location"].to_numpy(zero_copy_only=False))
     assert (shapely.get_coordinates(points) == places[:, :2]).all()
 
 
-def test_what_ships_is_small_and_its_licence_is_told():
+def test_what_ships_is_small_and_its_licence_is_named():
     folder = Path(demo.__file__).parent
     files = sorted(folder.glob("*.parquet"))
     assert sum(path.stat().st_size for path in files) < 4_000_000
-    told = (folder / "README.md").read_text()
-    assert [path.name for path in files if f"| {path.name} |" not in told] == []
+    text = (folder / "README.md").read_text()
+    assert [path.name for path in files if f"| {path.name} |" not in text] == []
 
 
 def test_functions_are_not_hidden_by_modules_of_their_name():

@@ -50,7 +50,7 @@ def test_collations_differ_on_them(rows, tmp_path):
         frozenset({"Αθήνα", "ΑΘΗΝΑ"}),
     }
     ranks = [icu_ranks(names, language, tmp_path) for language in ("sv", "da", "cs", "cy")]
-    assert len({tuple(sorted(names, key=one.__getitem__)) for one in ranks}) == 4
+    assert len({tuple(sorted(names, key=order.__getitem__)) for order in ranks}) == 4
 
 
 def test_the_older_icu_of_the_demo_sorts_them_alike(rows, tmp_path):

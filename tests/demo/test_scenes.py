@@ -41,18 +41,18 @@ def paths(tmp_path_factory):
 @pytest.fixture(scope="module")
 def scene(paths):
     """Opens a scene: its cells as a masked array, and the dataset."""
-    held = {path.stem: path for path in paths}
+    stored = {path.stem: path for path in paths}
 
     def opened(name):
-        with rasterio.open(held[name]) as dataset:
+        with rasterio.open(stored[name]) as dataset:
             return dataset.read(masked=True), dataset
 
     return opened
 
 
 def shapes(table, column, epsg):
-    held = geopandas.GeoSeries.from_wkb(table[column].to_pylist(), crs="OGC:CRS84")
-    return held.to_crs(epsg)
+    wkb = geopandas.GeoSeries.from_wkb(table[column].to_pylist(), crs="OGC:CRS84")
+    return wkb.to_crs(epsg)
 
 
 def middles(dataset):
@@ -80,8 +80,8 @@ def test_they_are_small_tiled_and_of_many_crss(paths):
     assert sum(path.stat().st_size for path in paths) < 2_000_000
     for path in paths:
         with rasterio.open(path) as dataset:
-            told = dataset.crs.to_epsg(), dataset.count, dataset.dtypes[0]
-            assert told == SCENES[path.stem]
+            output = dataset.crs.to_epsg(), dataset.count, dataset.dtypes[0]
+            assert output == SCENES[path.stem]
             assert dataset.profile["tiled"]
             assert all(dataset.descriptions)
 
@@ -121,7 +121,7 @@ def test_countries_lie_where_gdal_puts_them(scene):
 def test_the_middle_of_antarctica_is_as_far_from_the_sea_as_geos_says(scene):
     cells, dataset = scene("antarctica")
     (land,) = [row for row in demo.countries().to_pylist() if row["name"] == "Antarctica"]
-    # The outline runs along 180 degrees to the pole and back, which is no coast.
+    # The outline runs along 180 degrees to the pole and back, which is not a coast.
     seam = (
         shapely.box(-180, -90, -179.9, 90)
         .union(shapely.box(179.9, -90, 180, 90))

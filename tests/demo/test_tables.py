@@ -22,10 +22,10 @@ def adds(folder):
 def test_the_log_has_no_boxes_and_the_footers_have_them(spark, tmp_path):
     folder = tmp_path / "airports"
     assert demo.airports_delta(folder, spark=spark, files=5) == str(folder)
-    found = adds(folder)
-    assert len(found) == 5
+    result = adds(folder)
+    assert len(result) == 5
     rows = 0
-    for add in found:
+    for add in result:
         stats = json.loads(add["stats"])
         assert "location" not in {**stats["minValues"], **stats["maxValues"]}
         footer = pq.read_metadata(folder / add["path"])
@@ -40,13 +40,13 @@ def test_the_log_has_no_boxes_and_the_footers_have_them(spark, tmp_path):
 
     # Made again, it is the same table and no second version.
     demo.airports_delta(folder, spark=spark, files=5)
-    assert [json.loads(add["stats"]) for add in adds(folder)] == [json.loads(add["stats"]) for add in found]
-    assert {add["path"] for add in adds(folder)}.isdisjoint(add["path"] for add in found)
+    assert [json.loads(add["stats"]) for add in adds(folder)] == [json.loads(add["stats"]) for add in result]
+    assert {add["path"] for add in adds(folder)}.isdisjoint(add["path"] for add in result)
 
 
 def test_what_is_not_of_the_demo_is_not_removed(tmp_path):
     kept = tmp_path / "kept.txt"
     kept.write_text("mine")
-    with pytest.raises(AlreadyThereError, match="choose a folder that is empty"):
+    with pytest.raises(AlreadyThereError, match="choose an empty folder"):
         demo.airports_delta(tmp_path)
     assert kept.read_text() == "mine"

@@ -51,14 +51,14 @@ def test_they_are_made_once(made, monkeypatch):
     assert [entry.name for entry in Path(made).parent.iterdir()] == [Path(made).name], "nothing is left over"
 
 
-def test_without_the_tool_the_command_is_said(tmp_path, monkeypatch):
+def test_without_the_tool_the_command_is_shown(tmp_path, monkeypatch):
     nothing_installed(monkeypatch, tmp_path)
     with pytest.raises(MissingDependencyError, match=r"run pip install spatialbench-cli$"):
         demo.trips(tmp_path / "trips")
     assert list((tmp_path / "trips").iterdir()) == []
 
 
-def test_what_the_tool_complains_of_is_said(made, tmp_path):
+def test_the_error_of_the_tool_is_shown(made, tmp_path):
     with pytest.raises(GeolakeError, match=r"scale is -1"):
         demo.trips(tmp_path, scale=-1)
     with pytest.raises(GeolakeError, match=r"scale is nan"):

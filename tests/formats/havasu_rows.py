@@ -15,26 +15,26 @@ import pyarrow as pa
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.api.given_rows import given_rows
+from geolake_nb.api.input_rows import input_rows
+from geolake_nb.changes.commit import CommitContext
+from geolake_nb.changes.packing import Packing
+from geolake_nb.changes.write_job import WriteJob
+from geolake_nb.formats.havasu.apply import commit_change
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
+from geolake_nb.formats.havasu.write import base_action, plan_append, plan_new, plan_overwrite
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
-from geolake_nb.formats.parquet.job_files import job_file_name
-from geolake_nb.formats.parquet.writer import ParquetWriter
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.havasu.new import base_action, plan_append, plan_new, plan_overwrite
-from geolake_nb.planning.writing.job import WriteJob
-from geolake_nb.planning.writing.packing import Packing
-from geolake_nb.spark.applying import Place
-from geolake_nb.spark.havasu_commit import commit_change
+from geolake_nb.parquet.job_files import job_file_name
+from geolake_nb.parquet.writer import ParquetWriter
+from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_tables import encode, point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from geolake_nb.formats.snapshot import Snapshot
-    from geolake_nb.planning.change import Change
-    from geolake_nb.spark.applying import Applied
+    from geolake_nb.changes.commit import Applied
+    from geolake_nb.model.change import Change
+    from geolake_nb.model.snapshot import Snapshot
 
 EWKB = {"geom": gl.geometry(encoding="ewkb")}
 
@@ -52,7 +52,9 @@ def written(storage: Storage, change: Change, rows: Sequence[pa.Table]) -> Chang
     assert isinstance(job, WriteJob)
     adds = []
     for table in rows:
-        partition = tuple(None if (one := table[name][0].as_py()) is None else str(one) for name in job.partition_by)
+        partition = tuple(
+            None if (value := table[name][0].as_py()) is None else str(value) for name in job.partition_by
+        )
         name = f"{job_file_name('t', task=0, attempt=0)}-c000.zstd.parquet"
         key = "/".join(filter(None, [job.target.folder(partition), name]))
         with ParquetWriter(storage, key, job.target.layout(job)) as writer:
@@ -67,25 +69,27 @@ def planned_table(storage: Storage, *rows: pa.Table, **options: Any) -> Change:
     version = options.pop("version", 2)
     planned: dict[str, Any] = {"columns": {}, "partition_by": (), "packing": Packing(), **options}
     planned["properties"] = {"format-version": str(version), **planned.get("properties", {})}
-    return written(storage, plan_new(given_rows(rows[0], {}, "rows"), storage, **planned), rows)
+    return written(storage, plan_new(input_rows(rows[0], {}, "rows"), storage, **planned), rows)
 
 
 def create(folder: Path, *rows: pa.Table, transaction: str | None = None, **options: Any) -> Applied:
     """A new table with a file for each table of rows; `version` is that of Iceberg."""
     storage = Storage.at(str(folder))
-    return commit_change(planned_table(storage, *rows, **options), Place(storage, transaction or str(uuid.uuid4())))
+    return commit_change(
+        planned_table(storage, *rows, **options), CommitContext(storage, transaction or str(uuid.uuid4()))
+    )
 
 
 def append(folder: Path | str, *rows: pa.Table, transaction: str | None = None, overwrite: bool = False) -> Applied:
     storage = Storage.at(str(folder))
     change = planned_append(storage, *rows, overwrite=overwrite)
-    return commit_change(change, Place(storage, transaction or str(uuid.uuid4())))
+    return commit_change(change, CommitContext(storage, transaction or str(uuid.uuid4())))
 
 
 def planned_append(storage: Storage, *rows: pa.Table, overwrite: bool = False) -> Change:
     """The change that adds rows, with its files; it is not committed."""
     planner = plan_overwrite if overwrite else plan_append
-    change = planner(open_iceberg(storage), given_rows(rows[0], {}, "rows"), columns={}, packing=Packing())
+    change = planner(open_iceberg(storage), input_rows(rows[0], {}, "rows"), columns={}, packing=Packing())
     return written(storage, change, rows)
 
 
@@ -118,10 +122,10 @@ def ids(folder: Path | str) -> list[int]:
     import pyarrow.parquet as pq
 
     snapshot = opened(folder)
-    found: list[int] = []
+    numbers: list[int] = []
     for path in snapshot.files.table["path"].to_pylist():
-        found += pq.read_table(path, columns=["id"])["id"].to_pylist()
-    return sorted(found)
+        numbers += pq.read_table(path, columns=["id"])["id"].to_pylist()
+    return sorted(numbers)
 
 
 def opened(folder: Path | str) -> Snapshot:
@@ -136,19 +140,19 @@ def metadata_of(folder: Path | str, *, as_spelled: bool = False) -> dict[str, An
     newest = max(names, key=lambda name: int(name[1:].split(".")[0]))
     with open(os.path.join(folder, "metadata", newest)) as file:
         numbers: dict[str, Any] = {"parse_int": str, "parse_float": str} if as_spelled else {}
-        found: dict[str, Any] = json.load(file, **numbers)
-        return found
+        metadata: dict[str, Any] = json.load(file, **numbers)
+        return metadata
 
 
 def entries_of(folder: Path | str, snapshot: int | None = None) -> list[dict[str, Any]]:
     """All manifest entries of a snapshot, the current one by default, with what the list says, read with fastavro."""
     metadata = metadata_of(folder)
     wanted = metadata["current-snapshot-id"] if snapshot is None else snapshot
-    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == wanted)
-    found = []
+    current = next(candidate for candidate in metadata["snapshots"] if candidate["snapshot-id"] == wanted)
+    entries = []
     for listed in _records(current["manifest-list"]):
-        found += [{**entry, "listed": listed} for entry in _records(listed["manifest_path"])]
-    return found
+        entries += [{**entry, "listed": listed} for entry in _records(listed["manifest_path"])]
+    return entries
 
 
 def bounds_of(entry: dict[str, Any], name: str) -> dict[int, bytes]:
@@ -160,11 +164,11 @@ def _records(path: str) -> list[Any]:
         return list(fastavro.reader(file))
 
 
-def restating_all(storage: Storage) -> HavasuCommit:
+def updating_all_bounds(storage: Storage) -> HavasuCommit:
     """A change that gives every file a larger box, so that its manifests are written again."""
     snapshot = opened(storage.location)
     actions = [
-        json.dumps({"restate": {"path": path, "bounds": {"2": [point(0, -9).hex(), point(9, 0).hex()]}}})
+        json.dumps({"update_bounds": {"path": path, "bounds": {"2": [point(0, -9).hex(), point(9, 0).hex()]}}})
         for path in snapshot.files.table["path"].to_pylist()
     ]
     return HavasuCommit(snapshot.version, "replace", [base_action(snapshot), *actions], str(uuid.uuid4()))

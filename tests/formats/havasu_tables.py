@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
-from geolake_nb.core.raster_arrow import rasters_to_arrow
+from geolake_nb.raster_data.arrow import rasters_to_arrow
+from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from tests.formats.iceberg_tables import HAVASU_FIELDS, FileEntry, column, make_iceberg_table
 
 if TYPE_CHECKING:
@@ -24,23 +24,27 @@ if TYPE_CHECKING:
 ID, GEOM, RASTER = 1, 2, 3
 
 FAULTS: dict[str, Callable[[FileEntry], FileEntry]] = {
-    "missing": lambda one: replace(one, geom_lower=None, geom_upper=None),
-    "lower only": lambda one: replace(one, geom_upper=None),
-    "swapped": lambda one: replace(one, geom_lower=one.geom_upper, geom_upper=one.geom_lower),
-    "cut off": lambda one: replace(one, geom_lower={key: value[:-3] for key, value in (one.geom_lower or {}).items()}),
-    "raw doubles": lambda one: replace(
-        one, geom_lower={key: value[5:] for key, value in (one.geom_lower or {}).items()}
+    "missing": lambda entry: replace(entry, geom_lower=None, geom_upper=None),
+    "lower only": lambda entry: replace(entry, geom_upper=None),
+    "swapped": lambda entry: replace(entry, geom_lower=entry.geom_upper, geom_upper=entry.geom_lower),
+    "cut off": lambda entry: replace(
+        entry, geom_lower={key: value[:-3] for key, value in (entry.geom_lower or {}).items()}
     ),
-    "line": lambda one: replace(
-        one, geom_lower={key: shapely.to_wkb(shapely.LineString([(0, 0), (1, 1)])) for key in one.geom_lower or {}}
+    "raw doubles": lambda entry: replace(
+        entry, geom_lower={key: value[5:] for key, value in (entry.geom_lower or {}).items()}
     ),
-    "empty point": lambda one: replace(
-        one, geom_lower={key: point(float("nan"), float("nan")) for key in one.geom_lower or {}}
+    "line": lambda entry: replace(
+        entry, geom_lower={key: shapely.to_wkb(shapely.LineString([(0, 0), (1, 1)])) for key in entry.geom_lower or {}}
     ),
-    "too small": lambda one: _moved(one, lambda lower, upper: (lower, (lower + upper) / 2)),
-    "too large": lambda one: _moved(one, lambda lower, upper: (lower - 10, upper + 10)),
-    "wrapped": lambda one: _moved(one, lambda lower, upper: (np.array([170, lower[1]]), np.array([-170, upper[1]]))),
-    "not parquet": lambda one: replace(one, format="ORC"),
+    "empty point": lambda entry: replace(
+        entry, geom_lower={key: point(float("nan"), float("nan")) for key in entry.geom_lower or {}}
+    ),
+    "too small": lambda entry: _moved(entry, lambda lower, upper: (lower, (lower + upper) / 2)),
+    "too large": lambda entry: _moved(entry, lambda lower, upper: (lower - 10, upper + 10)),
+    "wrapped": lambda entry: _moved(
+        entry, lambda lower, upper: (np.array([170, lower[1]]), np.array([-170, upper[1]]))
+    ),
+    "not parquet": lambda entry: replace(entry, format="ORC"),
 }
 """What can be wrong with a file, by name: give one to `make_havasu_table(fault=...)`."""
 
@@ -55,15 +59,15 @@ def point(x: float, y: float, *, big_endian: bool = False, srid: int | None = No
 
 def encode(shapes: Sequence[Any], encoding: str, *, srid: int = 4326) -> pa.Array:
     """Shapes as a Havasu column stores them; `None` is null."""
-    held = np.array(list(shapes), object)
+    geometries = np.array(list(shapes), object)
     if encoding == "ewkb":
-        with_srid = shapely.set_srid(held, srid)
+        with_srid = shapely.set_srid(geometries, srid)
         return pa.array(shapely.to_wkb(with_srid, include_srid=True, flavor="extended"), pa.binary())
     if encoding == "wkb":
-        return pa.array(shapely.to_wkb(held, flavor="iso"), pa.binary())
+        return pa.array(shapely.to_wkb(geometries, flavor="iso"), pa.binary())
     if encoding == "wkt":
-        return pa.array(shapely.to_wkt(held, rounding_precision=-1), pa.string())
-    return pa.array(shapely.to_geojson(held), pa.string())
+        return pa.array(shapely.to_wkt(geometries, rounding_precision=-1), pa.string())
+    return pa.array(shapely.to_geojson(geometries), pa.string())
 
 
 def raster_at(x: float, y: float, *, size: int = 4, pixel: float = 0.5, bands: int = 1) -> Raster:
@@ -71,8 +75,8 @@ def raster_at(x: float, y: float, *, size: int = 4, pixel: float = 0.5, bands: i
     data = bytes(range(size * size))
     band = Band(PixelType.PT_8BUI, data=data)
     # Havasu, Raster data model: the upper left is the centre of a pixel; an affine transform has its corner.
-    place = GeoReference.from_affine((pixel, 0.0, x, 0.0, -pixel, y))
-    return Raster(size, size, (band,) * bands, _WGS84, place)
+    reference = GeoReference.from_affine((pixel, 0.0, x, 0.0, -pixel, y))
+    return Raster(size, size, (band,) * bands, _WGS84, reference)
 
 
 _WGS84 = (
@@ -82,14 +86,14 @@ _WGS84 = (
 
 
 def geometry_entry(name: str, shapes: Sequence[Any], *, encoding: str = "ewkb") -> FileEntry:
-    """A data file of geometries with the box that Havasu's pseudo-code gives them; no bounds without a place."""
+    """A data file of geometries with the box that Havasu's pseudo-code gives them; none for null or empty ones."""
     table = pa.table({"id": pa.array(range(len(shapes)), pa.int64()), "geom": encode(shapes, encoding)})
-    placed = [one for one in shapes if one is not None and not one.is_empty]
+    placed = [shape for shape in shapes if shape is not None and not shape.is_empty]
     bounds = {GEOM: shapely.total_bounds(np.array(placed, object))} if placed else {}
     return FileEntry(
         f"data/{name}.parquet",
         rows=len(shapes),
-        nulls={ID: 0, GEOM: sum(one is None for one in shapes)},
+        nulls={ID: 0, GEOM: sum(shape is None for shape in shapes)},
         geom_lower={key: point(*box[:2]) for key, box in bounds.items()},
         geom_upper={key: point(*box[2:]) for key, box in bounds.items()},
         table=_with_ids(table, {"id": ID, "geom": GEOM}),
@@ -135,26 +139,26 @@ def make_havasu_table(
     if rasters:
         empty = {"type": "struct", "fields": []}
         columns.append(column(RASTER, "rast", empty, **{"havasu.raster-encoding": "v1"}))
-    held = list(entries)
+    listed = list(entries)
     if fault is not None:
-        held[0] = FAULTS[fault](held[0])
+        listed[0] = FAULTS[fault](listed[0])
     stated = {} if havasu_version is None else {"havasu.format-version": havasu_version}
     more.setdefault("extra_metadata", {**stated, **(extra or {})})
-    return make_iceberg_table(folder, columns, held, version=version, extra_file_fields=fields, **more)
+    return make_iceberg_table(folder, columns, listed, version=version, extra_file_fields=fields, **more)
 
 
-def _moved(one: FileEntry, move: Callable[[Any, Any], tuple[Any, Any]]) -> FileEntry:
+def _moved(entry: FileEntry, move: Callable[[Any, Any], tuple[Any, Any]]) -> FileEntry:
     lower, upper = dict[int, bytes](), dict[int, bytes]()
-    for key in one.geom_lower or {}:
-        ends = [np.frombuffer((held or {})[key][5:], "<f8") for held in (one.geom_lower, one.geom_upper)]
+    for key in entry.geom_lower or {}:
+        ends = [np.frombuffer((bounds or {})[key][5:], "<f8") for bounds in (entry.geom_lower, entry.geom_upper)]
         low, high = move(*ends)
         lower[key], upper[key] = point(*low), point(*high)
-    return replace(one, geom_lower=lower, geom_upper=upper)
+    return replace(entry, geom_lower=lower, geom_upper=upper)
 
 
 def _with_ids(table: pa.Table, ids: Mapping[str, int]) -> pa.Table:
     fields = [
-        pa.field(one.name, one.type, one.nullable, {b"PARQUET:field_id": str(ids[one.name]).encode()})
-        for one in table.schema
+        pa.field(column.name, column.type, column.nullable, {b"PARQUET:field_id": str(ids[column.name]).encode()})
+        for column in table.schema
     ]
     return table.cast(pa.schema(fields))

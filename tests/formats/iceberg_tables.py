@@ -111,7 +111,7 @@ def make_iceberg_table(
         snapshot_id = 1000 + number
         size = manifest_size or max(len(commit), 1)
         for kind in (False, True):
-            entries = [one for one in commit if (one.content != DATA) is kind]
+            entries = [entry for entry in commit if (entry.content != DATA) is kind]
             for start in range(0, len(entries), size):
                 part = entries[start : start + size]
                 name = f"metadata/{number}-{len(manifests)}-m0.avro"
@@ -147,16 +147,16 @@ def make_iceberg_table(
         if version > 1:
             snapshot["sequence-number"] = number
         if version > 2:
-            snapshot |= {"first-row-id": 0, "added-rows": sum(one.rows for one in commit)}
+            snapshot |= {"first-row-id": 0, "added-rows": sum(entry.rows for entry in commit)}
         if manifest_list:
             name = f"metadata/snap-{snapshot_id}.avro"
             _write_list(folder / name, manifests, version, codec)
             snapshot["manifest-list"] = f"{where}/{name}"
         else:
-            snapshot["manifests"] = [one["manifest_path"] for one in manifests]
+            snapshot["manifests"] = [manifest["manifest_path"] for manifest in manifests]
         snapshots.append(snapshot)
-        for one in commit:
-            _write_data(folder / one.path, one)
+        for entry in commit:
+            _write_data(folder / entry.path, entry)
     metadata = _metadata(
         where,
         schema=schema,
@@ -192,17 +192,19 @@ def _metadata(
     refs: Mapping[str, Mapping[str, Any]] | None,
 ) -> dict[str, Any]:
     current = snapshots[-1]["snapshot-id"] if snapshots else -1
-    fields = [one.json() for one in partition]
+    fields = [field.json() for field in partition]
     metadata: dict[str, Any] = {
         "format-version": version,
         "table-uuid": str(uuid.UUID(int=7)),
         "location": where,
         "last-updated-ms": FIRST_TIME,
-        "last-column-id": max((one["id"] for one in schema["fields"]), default=0),
+        "last-column-id": max((field["id"] for field in schema["fields"]), default=0),
         "properties": dict(properties),
         "current-snapshot-id": current,
         "snapshots": snapshots,
-        "snapshot-log": [{"timestamp-ms": one["timestamp-ms"], "snapshot-id": one["snapshot-id"]} for one in snapshots],
+        "snapshot-log": [
+            {"timestamp-ms": entry["timestamp-ms"], "snapshot-id": entry["snapshot-id"]} for entry in snapshots
+        ],
         "schemas": [schema],
         "current-schema-id": 0,
         "partition-specs": [{"spec-id": 0, "fields": fields}],
@@ -251,7 +253,7 @@ def manifest_schema(
     version: int, partition: Sequence[PartitionFieldSpec] = (), extra: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     """The Avro schema of a manifest entry."""
-    partition_fields = [_optional(one.field_id, one.name, one.avro_type) for one in partition]
+    partition_fields = [_optional(field.field_id, field.name, field.avro_type) for field in partition]
     partition_type = {"type": "record", "name": "r102", "fields": partition_fields}
     file_fields: list[Any] = [] if version == 1 else [{"name": "content", "type": "int", "field-id": 134}]
     file_fields += [
@@ -297,42 +299,42 @@ def manifest_schema(
     return {"type": "record", "name": "manifest_entry", "fields": entry_fields}
 
 
-def _pairs(held: Mapping[int, Any] | None) -> list[dict[str, Any]] | None:
-    return None if held is None else [{"key": key, "value": value} for key, value in held.items()]
+def _pairs(values: Mapping[int, Any] | None) -> list[dict[str, Any]] | None:
+    return None if values is None else [{"key": key, "value": value} for key, value in values.items()]
 
 
-def manifest_record(one: FileEntry, where: str, snapshot_id: int) -> dict[str, Any]:
+def manifest_record(entry: FileEntry, where: str, snapshot_id: int) -> dict[str, Any]:
     """An entry as fastavro writes it."""
-    columns = sorted({*one.nulls, *one.lower, *one.upper})
+    columns = sorted({*entry.nulls, *entry.lower, *entry.upper})
     data_file = {
-        "content": one.content,
-        "file_path": one.path if "://" in one.path or one.path.startswith("/") else f"{where}/{one.path}",
-        "file_format": one.format,
-        "partition": dict(one.partition),
-        "record_count": one.rows,
-        "file_size_in_bytes": one.bytes,
+        "content": entry.content,
+        "file_path": entry.path if "://" in entry.path or entry.path.startswith("/") else f"{where}/{entry.path}",
+        "file_format": entry.format,
+        "partition": dict(entry.partition),
+        "record_count": entry.rows,
+        "file_size_in_bytes": entry.bytes,
         "block_size_in_bytes": 0,
         "column_sizes": _pairs(dict.fromkeys(columns, 64)),
-        "value_counts": _pairs(dict.fromkeys(columns, one.rows)),
-        "null_value_counts": _pairs(one.nulls),
-        "nan_value_counts": _pairs(one.nans),
-        "lower_bounds": _pairs(one.lower),
-        "upper_bounds": _pairs(one.upper),
+        "value_counts": _pairs(dict.fromkeys(columns, entry.rows)),
+        "null_value_counts": _pairs(entry.nulls),
+        "nan_value_counts": _pairs(entry.nans),
+        "lower_bounds": _pairs(entry.lower),
+        "upper_bounds": _pairs(entry.upper),
         "split_offsets": [4],
-        "equality_ids": one.equality_ids,
-        "referenced_data_file": one.referenced_data_file,
-        "content_offset": 4 if one.format == "PUFFIN" else None,
-        "content_size_in_bytes": one.vector_bytes if one.format == "PUFFIN" else None,
+        "equality_ids": entry.equality_ids,
+        "referenced_data_file": entry.referenced_data_file,
+        "content_offset": 4 if entry.format == "PUFFIN" else None,
+        "content_size_in_bytes": entry.vector_bytes if entry.format == "PUFFIN" else None,
         "sort_order_id": 0,
-        "geom_lower_bounds": _pairs(one.geom_lower),
-        "geom_upper_bounds": _pairs(one.geom_upper),
+        "geom_lower_bounds": _pairs(entry.geom_lower),
+        "geom_upper_bounds": _pairs(entry.geom_upper),
     }
-    added = one.snapshot_id if one.snapshot_id is not None or one.status == ADDED else snapshot_id
+    added = entry.snapshot_id if entry.snapshot_id is not None or entry.status == ADDED else snapshot_id
     return {
-        "status": one.status,
+        "status": entry.status,
         "snapshot_id": added,
-        "sequence_number": one.sequence_number,
-        "file_sequence_number": one.sequence_number,
+        "sequence_number": entry.sequence_number,
+        "file_sequence_number": entry.sequence_number,
         "data_file": data_file,
     }
 
@@ -349,13 +351,13 @@ def _write_manifest(
     snapshot_id: int,
     extra: Sequence[Mapping[str, Any]],
 ) -> None:
-    records = [manifest_record(one, where, snapshot_id) for one in entries]
+    records = [manifest_record(entry, where, snapshot_id) for entry in entries]
     if version == 1:
         records = [{**record, "snapshot_id": record["snapshot_id"] or snapshot_id} for record in records]
     header = {
         "schema": json.dumps(schema),
         "schema-id": "0",
-        "partition-spec": json.dumps([one.json() for one in partition]),
+        "partition-spec": json.dumps([field.json() for field in partition]),
         "partition-spec-id": str(entries[0].spec_id if entries else 0),
         "format-version": str(version),
         "content": "deletes" if entries and entries[0].content != DATA else "data",
@@ -375,7 +377,9 @@ def _listed(
     snapshot_id: int,
     version: int,
 ) -> dict[str, Any]:
-    counts = {status: [one.rows for one in entries if one.status == status] for status in (EXISTING, ADDED, DELETED)}
+    counts = {
+        status: [entry.rows for entry in entries if entry.status == status] for status in (EXISTING, ADDED, DELETED)
+    }
     return {
         "manifest_path": stored,
         "manifest_length": path.stat().st_size,
@@ -436,10 +440,10 @@ def _write_list(path: Path, manifests: Sequence[Mapping[str, Any]], version: int
         fastavro.writer(file, schema, manifests, codec=codec, metadata={"format-version": str(version)})
 
 
-def _write_data(path: Path, one: FileEntry) -> None:
-    if one.table is None:
+def _write_data(path: Path, entry: FileEntry) -> None:
+    if entry.table is None:
         return
     import pyarrow.parquet as pq
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(one.table, path)
+    pq.write_table(entry.table, path)

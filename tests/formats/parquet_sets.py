@@ -26,8 +26,8 @@ def make_set(folder: Path, *, files: int = 3, rows: int = 10, geo: dict | None =
     """Files with row groups of 4 rows, without geo types and boxes."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(files):
-        held = {} if geo is None else {"geo": json.dumps(geo)}
-        table = points(number * rows, rows).replace_schema_metadata(held)
+        properties = {} if geo is None else {"geo": json.dumps(geo)}
+        table = points(number * rows, rows).replace_schema_metadata(properties)
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=4, write_page_index=True)
     return folder
 
@@ -56,5 +56,5 @@ def seen(folder: Path) -> list[int]:
 
 def contents(folder: Path) -> dict[str, bytes]:
     """The bytes of each file that a reader sees."""
-    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.parquet")}
-    return {name: data for name, data in found.items() if not name.startswith("_")}
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.parquet")}
+    return {name: data for name, data in files.items() if not name.startswith("_")}

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,12 +68,12 @@ def main() -> None:
     import geoarrow.pyarrow as ga
     import sedonadb
 
-    from geolake_nb.core.bounds import bounds, row_boxes
+    from geolake_nb.geo.bounds import bounds, row_boxes
 
     sedona = sedonadb.connect()
     sedona.sql("SET datafusion.execution.target_partitions = 1").execute()
     print(f"{'data':10}{'rows':>10}  {'what':22}{'M rows/s':>10}{'ours / peer':>13}")
-    found = []
+    measured = []
     for name, wkb in datasets(options.scale).items():
         column = ga.wkb().wrap_array(wkb)
         sedona.create_data_frame(pa.table({"g": column})).to_view("t", overwrite=True)
@@ -99,9 +99,9 @@ def main() -> None:
                 ratio = seconds / times[ours]
                 shown = "" if what == ours else f"{ratio:12.1f}x"
                 if what != ours:
-                    found.append(Ratio(f"{ours} of {len(wkb):,} {name}", what, ratio, wanted.get(what, 1.0)))
+                    measured.append(Ratio(f"{ours} of {len(wkb):,} {name}", what, ratio, wanted.get(what, 1.0)))
                 print(f"{name:10}{len(wkb):>10}  {what:22}{len(wkb) / seconds / 1e6:>10.1f}{shown:>13}")
-    raise SystemExit(tell(found, options.ratios))
+    raise SystemExit(print_ratios(measured, options.ratios))
 
 
 if __name__ == "__main__":

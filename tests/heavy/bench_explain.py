@@ -15,16 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from geolake_nb.core.box import Box
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, GeographyType, GeometryType, PrimitiveType, StructType
 from geolake_nb.formats.delta.snapshot import open_delta
-from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns
-from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.coverage import coverage, overlap_depth
-from geolake_nb.planning.diff import diff
-from geolake_nb.planning.scan.explain import explain
+from geolake_nb.formats.registry import DELTA
+from geolake_nb.model.box import Box
+from geolake_nb.model.file_table import BoundSource, FileTable, GeoStatsColumns
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.snapshot import Protocol, Snapshot
+from geolake_nb.model.types import Field, GeographyType, GeometryType, PrimitiveType, StructType
+from geolake_nb.scan.coverage import coverage, overlap_depth
+from geolake_nb.scan.diff import diff
+from geolake_nb.scan.explain import explain
+from geolake_nb.storage.storage import Storage
 
 WINDOW = "POLYGON((10 10, 20 10, 20 20, 10 20, 10 10))"
 
@@ -46,7 +47,7 @@ def make_files(count: int) -> FileTable:
 
 def snapshot_of(files: FileTable, type_) -> Snapshot:
     schema = Schema(StructType((Field("id", PrimitiveType("int64")), Field("geom", type_))))
-    return Snapshot(TableFormat.DELTA, "/bench", 1, None, schema, Protocol("reader 3, writer 7"), files)
+    return Snapshot(DELTA, "/bench", 1, None, schema, Protocol("reader 3, writer 7"), files)
 
 
 def best(run, times: int = 5) -> float:
@@ -106,16 +107,17 @@ def main(count: int = 1_000_000) -> None:
         for what, run in runs.items():
             spent = best(run)
             print(f"{name:>10} {what:<14} {spent * 1000:7.1f} ms, 1/{opening / spent:.0f} of opening")
-    found = explain(snapshot_of(files, GeometryType()), Box(10, 10, 20, 20))
+    explanation = explain(snapshot_of(files, GeometryType()), Box(10, 10, 20, 20))
     print(
-        f"      as text {best(lambda: str(found)) * 1000:.1f} ms, as a table {best(lambda: found.files) * 1000:.1f} ms"
+        f"      as text {best(lambda: str(explanation)) * 1000:.1f} ms,"
+        f" as a table {best(lambda: explanation.files) * 1000:.1f} ms"
     )
     table = flat
     print(f"     coverage {best(lambda: coverage(table), 1) * 1000:.0f} ms")
     print(f"overlap depth {best(lambda: overlap_depth(files.boxes('geom')), 1) * 1000:.0f} ms")
     other = snapshot_of(FileTable(files.table.slice(1000), ("geom",)), GeometryType())
     print(f"         diff {best(lambda: diff(table, other), 1) * 1000:.0f} ms")
-    print(found)
+    print(explanation)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Mending footers against writing the same files again.
+"""FileRepair footers against writing the same files again.
 
 `python -m tests.heavy.bench_footer_repair`. Taxi trips of SpatialBench are made here: Parquet files with two columns of
-points as WKB. They are mended, and they are written again: read with pyarrow and written by this package's own writer,
+points as WKB. They are repaired, and they are rewritten: read with pyarrow and written by this package's writer,
 types and boxes included, without Spark. Both run in turns in threads of one process, and the least processor time of
 several rounds counts, so that other work on the machine does not.
 
@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
-from geolake_nb.core.schema_parquet import from_parquet_schema
-from geolake_nb.formats.parquet.footer_edit import edit_footer, footer_with_tail
-from geolake_nb.formats.parquet.geo_property import geo_template
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.writing.column_types import with_types
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from geolake_nb.changes.column_types import with_types
+from geolake_nb.parquet.footer_edit import edit_footer, footer_with_tail
+from geolake_nb.parquet.geo_property import geo_template
+from geolake_nb.parquet.schema import from_parquet_schema
+from geolake_nb.parquet.writer import Layout, ParquetWriter
+from geolake_nb.storage.storage import Storage
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 from tests.heavy.show_trips import DROPOFF, PICKUP, make_trips
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ COLUMNS = {PICKUP: gl.geometry(), DROPOFF: gl.geometry()}
 def write_again(files: Sequence[Path], folder: Path) -> None:
     """The rows of each file in a new one, with geo types and boxes."""
 
-    def one(path: Path) -> int:
+    def file_bytes(path: Path) -> int:
         plain = from_parquet_schema(pq.read_metadata(path))
         schema = with_types(plain, {(name,): type_ for name, type_ in COLUMNS.items()})
         layout = Layout(schema, geoparquet=geo_template(COLUMNS))
@@ -57,14 +57,14 @@ def write_again(files: Sequence[Path], folder: Path) -> None:
         return writer.close().rows
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        rows = list(pool.map(one, files))
+        rows = list(pool.map(file_bytes, files))
     assert rows == [pq.read_metadata(path).num_rows for path in files]
 
 
-def mend(files: Sequence[Path], folder: Path) -> None:
-    """Copies of the files, mended; the copying is not counted."""
+def repair(files: Sequence[Path], folder: Path) -> None:
+    """Copies of the files, repaired; the copying is not counted."""
     report = gl.open(str(folder)).plan_repair(columns=COLUMNS).apply()
-    assert report.metrics["files_mended"] == len(files)
+    assert report.metrics["files_repaired"] == len(files)
 
 
 def without_property(files: Sequence[Path], folder: Path) -> list[Path]:
@@ -95,24 +95,24 @@ def measured(work: Callable[[Sequence[Path], Path], None], files: Sequence[Path]
     return time.process_time() - spent, time.perf_counter() - clock
 
 
-def compare(name: str, files: Sequence[Path], place: Path) -> float:
-    """Mend and write again in turns; how many times less the former takes."""
-    mended, written = [], []
+def compare(name: str, files: Sequence[Path], folder: Path) -> float:
+    """Repair and write again in turns; how many times less the former takes."""
+    repaired, written = [], []
     for number in range(ROUNDS):
-        copy, again = place / f"copy{number}", place / f"again{number}"
+        copy, again = folder / f"copy{number}", folder / f"again{number}"
         copy.mkdir()
         again.mkdir()
         for path in files:
             shutil.copy(path, copy)
-        mended.append(measured(mend, files, copy))
+        repaired.append(measured(repair, files, copy))
         assert all(split(path)[0] == split(copy / path.name)[0] for path in files)
         assert gl.open(str(copy)).plan_repair().is_empty
         written.append(measured(write_again, files, again))
         shutil.rmtree(copy)
         shutil.rmtree(again)
-    ratio = min(written)[0] / min(mended)[0]
+    ratio = min(written)[0] / min(repaired)[0]
     print(name)
-    for what, (spent, clock) in (("mended", min(mended)), ("written again", min(written))):
+    for what, (spent, clock) in (("repaired", min(repaired)), ("rewritten", min(written))):
         print(f"  {what:14}{spent:8.3f} s of processors{clock:8.3f} s on the clock")
     print(f"  {ratio:.1f} times faster, pages byte-identical")
     return ratio
@@ -125,18 +125,18 @@ def main() -> int:
     add_ratio_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        bare = place / "bare"
+        folder = Path(name)
+        bare = folder / "bare"
         bare.mkdir()
-        for number, path in enumerate(make_trips(place / "made", options.scale)):
+        for number, path in enumerate(make_trips(folder / "made", options.scale)):
             path.rename(bare / f"{number}.parquet")
         files = sorted(bare.iterdir())
         print(f"{len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB")
-        wrong = compare("only the footer is wrong", without_property(files, place / "typed"), place)
-        missing = compare("boxes are missing: the geo columns are read", files, place)
+        wrong = compare("only the footer is wrong", without_property(files, folder / "typed"), folder)
+        missing = compare("boxes are missing: the geo columns are read", files, folder)
     peer = "writing the files again"
-    found = [Ratio("mending Parquet footers", peer, wrong, RATIO), Ratio("adding Parquet boxes", peer, missing)]
-    return tell(found, options.ratios)
+    measured = [Ratio("repairing Parquet footers", peer, wrong, RATIO), Ratio("adding Parquet boxes", peer, missing)]
+    return print_ratios(measured, options.ratios)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from geolake_nb.jupyter.map_widget import BUNDLE, pack_columns, pack_float64, pack_uint32
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 from tests.jupyter.browser import headless_browser, open_map
 from tests.jupyter.lab.notebook_page import open_notebook
 from tests.jupyter.lab.server import App, serve
@@ -245,7 +245,7 @@ def bench_first(browser: Browser, folder: Path, count: int, rounds: int) -> dict
         }
         # In turns, so that whatever else the machine does falls on all of them.
         runs = [{name: run() for name, run in contenders.items()} for _ in range(rounds)]
-    times = {name: float(np.median([one[name] for one in runs])) for name in contenders}
+    times = {name: float(np.median([sample[name] for sample in runs])) for name in contenders}
     for name, seconds in times.items():
         print(
             f"{count:>9,} boxes, first picture, {name:17}: {seconds:6.2f} s, {seconds / times['ours']:5.1f} times ours"
@@ -294,9 +294,9 @@ def main() -> None:
         first = bench_first(browser, folder, options.first, options.rounds) if options.first else {}
     what = f"first picture of {options.first:,} boxes"
     wanted = {name: 0 if name == LONBOARD_PEER else options.times for name in first}
-    slow = tell([Ratio(what, name, times, wanted[name]) for name, times in first.items()], options.ratios)
-    for one in missed:
-        print(one)
+    slow = print_ratios([Ratio(what, name, times, wanted[name]) for name, times in first.items()], options.ratios)
+    for miss in missed:
+        print(miss)
     raise SystemExit(1 if missed or slow else 0)
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.formats.delta.log_maker import MAP, METADATA, PROTOCOL
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,7 +156,7 @@ def write_checkpoint(
 
 def ours(folder: Path) -> int:
     from geolake_nb.formats.delta import open_delta
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
     boxes = open_delta(Storage.at(str(folder))).files.boxes("geom")
     return int(boxes.known.sum())
@@ -174,9 +174,9 @@ def best_in_turns(runs: dict[str, Callable[[], int]], rounds: int, count: int) -
     for _ in range(rounds):
         for name, run in runs.items():
             start = time.perf_counter()
-            found = run()
+            opened = run()
             best[name] = min(best[name], time.perf_counter() - start)
-            assert found == count, f"{name} found {found} files"
+            assert opened == count, f"{name} found {opened} files"
     return best
 
 
@@ -205,7 +205,7 @@ def main() -> None:
         (ours if which == "geo" else theirs)(Path(folder))
         print(peak_of_this_process())
         return
-    found = []
+    measured = []
     print(f"{'log':12}{'who':24}{'seconds':>9}{'ours / peer':>13}{'peak MB':>9}")
     for log, make in {"checkpoint": make_checkpoint, "json": make_json}.items():
         with tempfile.TemporaryDirectory() as root:
@@ -220,12 +220,14 @@ def main() -> None:
             for variant, seconds in times.items():
                 ratio = times["geo"] / seconds
                 if variant == "same log":
-                    found.append(Ratio(f"open of {options.files:,} files, {log}", "deltalake", 1 / ratio, 1 / WANTED))
+                    measured.append(
+                        Ratio(f"open of {options.files:,} files, {log}", "deltalake", 1 / ratio, 1 / WANTED)
+                    )
                 who = "geolake_nb with boxes" if variant == "geo" else f"deltalake, {variant}"
                 shown = "" if variant == "geo" else f"{ratio:12.2f}x"
                 peak = peak_megabytes(variant, folders[variant])
                 print(f"{log:12}{who:24}{seconds:9.3f}{shown:>13}{peak:9}", flush=True)
-    raise SystemExit(tell(found, options.ratios))
+    raise SystemExit(print_ratios(measured, options.ratios))
 
 
 if __name__ == "__main__":

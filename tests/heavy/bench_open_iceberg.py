@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, xy
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 
 COLUMNS = 8
 GEOM = 100
@@ -64,17 +64,17 @@ def compare(options: argparse.Namespace, folder: Path) -> int:
             done = subprocess.run(
                 [*command, "--metadata", str(tables[table])], check=True, capture_output=True, text=True
             )
-            found = json.loads(done.stdout)
-            if name not in best or found["seconds"] < best[name]["seconds"]:
-                best[name] = found
-    for name, found in best.items():
-        times = f"{found['seconds']:8.2f} s ({found['processor']:.2f} s of processor time)"
-        memory = f"peak {found['peak_mb']:.0f} MB, {found['peak_mb'] - found['start_mb']:.0f} MB over imports"
-        print(f"{name:11}{times}   {memory}   {found['files']} files")
+            measured = json.loads(done.stdout)
+            if name not in best or measured["seconds"] < best[name]["seconds"]:
+                best[name] = measured
+    for name, measured in best.items():
+        times = f"{measured['seconds']:8.2f} s ({measured['processor']:.2f} s of processor time)"
+        memory = f"peak {measured['peak_mb']:.0f} MB, {measured['peak_mb'] - measured['start_mb']:.0f} MB over imports"
+        print(f"{name:11}{times}   {memory}   {measured['files']} files")
     if options.no_pyiceberg:
         return 0
     ratio = best["pyiceberg"]["seconds"] / best["ours"]["seconds"]
-    return tell([Ratio(f"open of {options.files:,} files, manifests", "PyIceberg", ratio, 3)], options.ratios)
+    return print_ratios([Ratio(f"open of {options.files:,} files, manifests", "PyIceberg", ratio, 3)], options.ratios)
 
 
 def run(name: str, metadata: str) -> dict[str, float]:
@@ -104,7 +104,7 @@ def with_pyiceberg(path: Path) -> int:
 
 def with_ours(path: Path) -> int:
     from geolake_nb.formats.iceberg.snapshot import open_iceberg
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
     files = open_iceberg(Storage.at(str(path.parent.parent))).files
     for column_name in files.geo_columns:
@@ -113,7 +113,7 @@ def with_ours(path: Path) -> int:
 
 
 def _peak_mb() -> float:
-    # The peak that getrusage tells starts with that of the process that started this one.
+    # The peak that getrusage reports starts with that of the process that started this one.
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     peaks = [int(line.split()[1]) for line in lines if line.startswith("VmHWM")]
@@ -124,14 +124,14 @@ def make(root: Path, files: int, manifest_files: int, *, geo: bool) -> None:
     """A table of that many files with the statistics of eight plain columns, and of a geometry if asked for."""
     draw = random.Random(7)
     columns = [column(1, "id", "long"), column(2, "name", "string")]
-    columns += [column(place, f"c{place}", "double") for place in range(3, COLUMNS + 1)]
+    columns += [column(number, f"c{number}", "double") for number in range(3, COLUMNS + 1)]
     if geo:
         columns.append(column(GEOM, "geom", "geometry(OGC:CRS84)"))
 
     def entry(index: int) -> FileEntry:
         ids = range(1, COLUMNS + 1)
-        lower = {place: struct.pack("<d", draw.random()) for place in ids}
-        upper = {place: struct.pack("<d", 1 + draw.random()) for place in ids}
+        lower = {id_: struct.pack("<d", draw.random()) for id_ in ids}
+        upper = {id_: struct.pack("<d", 1 + draw.random()) for id_ in ids}
         lower |= {1: struct.pack("<q", 1000 * index), 2: f"name-{index:09}".encode()}
         upper |= {1: struct.pack("<q", 1000 * index + 999), 2: f"name-{index + 1:09}".encode()}
         nulls = dict.fromkeys(ids, 0)

@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan
-from geolake_nb.core.schema_parquet import to_arrow_type
-from geolake_nb.planning.delta.repair import plan_repair
+from geolake_nb.formats.delta.repair import plan_repair
+from geolake_nb.parquet.schema import to_arrow_type
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 from tests.spark_session import delta_session
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def repair(table: LogMaker, spark: SparkSession, *, footers: bool) -> None:
     assert (change.job is None) is footers
     report = Plan(change, opened._source).apply(spark=spark)
     assert report.version == 1
-    assert report.metrics["files_restated"] == len(opened.files)
+    assert report.metrics["files_updated"] == len(opened.files)
 
 
 def forget(table: LogMaker) -> None:
@@ -119,11 +119,11 @@ def main() -> int:
         spark.stop()
         shutil.rmtree(folder, ignore_errors=True)
     print(json.dumps(figures, indent=2))
-    found = [
+    measured = [
         Ratio(f"repair of {options.files:,} files from footers", "our scan", figures["scan / footers"], FOOTER_RATIO),
         Ratio("repair by a scan", "Spark, summing lengths", 1 / figures["scan / sum of lengths"], 1 / SCAN_RATIO),
     ]
-    return tell(found, options.ratios)
+    return print_ratios(measured, options.ratios)
 
 
 def measure(folder: Path, spark: SparkSession, options: argparse.Namespace) -> dict[str, float]:

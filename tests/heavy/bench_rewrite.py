@@ -4,7 +4,7 @@
 turns and in one warm session, it is rewritten in the order of the pick-up points (sample, keys, shuffle, sort, files
 with boxes, commit), and Spark sorts and writes the same rows with `repartitionByRange + sortWithinPartitions +
 write.parquet`, by a plain column, into as many files and with the same codec. The best of several rounds counts: the
-rewrite takes at most 1.5 times as long. The memory of the driver's Python is looked at for one and for four times the
+rewrite takes at most 1.5 times as long. The memory of the driver's Python is measured for one and for four times the
 rows: it does not grow with them.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import geolake_nb as gl
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 from tests.heavy.show_trips import DROPOFF, PICKUP, make_trips
 from tests.spark_session import delta_session
 
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-s", "--scale", type=float, default=0.25, help="6 million rows at 1")
     parser.add_argument("-r", "--rounds", type=int, default=3)
-    parser.add_argument("--memory", action="store_true", help="look at the driver's memory too")
+    parser.add_argument("--memory", action="store_true", help="measure the driver's memory too")
     add_ratio_option(parser)
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="geolake-bench-"))
@@ -100,8 +100,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spark.stop()
         shutil.rmtree(folder)
     print("" if holds else f"the driver grew by more than {GROWTH_MB} MB")
-    told = tell([Ratio("clustered rewrite", "Spark, range sort and write", 1 / ratio, 1 / RATIO)], options.ratios)
-    return told if holds else 1
+    code = print_ratios(
+        [Ratio("clustered rewrite", "Spark, range sort and write", 1 / ratio, 1 / RATIO)], options.ratios
+    )
+    return code if holds else 1
 
 
 if __name__ == "__main__":

@@ -21,25 +21,28 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from tests.formats.iceberg.make_spark_fixtures import cache_folder
-from tests.heavy.ratio import Ratio, add_ratio_option, tell
+from tests.heavy.ratio import Ratio, add_ratio_option, print_ratios
 from tests.heavy.show_trips import PICKUP, make_trips
 from tests.spark_session import delta_session
 
-# DuckDB's spatial extension is a package of its own; gpio would fetch it from another host.
-PACKAGES = ("geoparquet-io==1.6.0", "duckdb==1.5.5", "duckdb-extension-spatial==1.5.5")
+GPIO = "1.7.0"
+# DuckDB's spatial extension is a package of its own; gpio would fetch it from another host. There is none for DuckDB
+# 1.5.6, which gpio 1.7 asks for, so that DuckDB is put back to the release that it is made for.
+EXTENSION = ("duckdb==1.5.5", "duckdb-extension-spatial==1.5.5")
 FIND = "import duckdb_extension_spatial as found; print(found.__path__[0])"
 
 
 def gpio() -> Path:
     """The command, in an environment that is made if it is not there."""
-    folder = cache_folder() / "gpio-1.6.0"
+    folder = cache_folder() / f"gpio-{GPIO}"
     command = folder / "bin" / "gpio"
     if not command.exists():
         venv.create(folder, with_pip=True)
         python = str(folder / "bin" / "python")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-        place = Path(subprocess.run([python, "-c", FIND], check=True, capture_output=True, text=True).stdout.strip())
-        extension = next(place.rglob("*.duckdb_extension"))
+        for packages in ([f"geoparquet-io=={GPIO}"], ["--no-deps", *EXTENSION]):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        location = Path(subprocess.run([python, "-c", FIND], check=True, capture_output=True, text=True).stdout.strip())
+        extension = next(location.rglob("*.duckdb_extension"))
         home = folder / "home" / ".duckdb" / "extensions" / extension.parent.name / "linux_amd64"
         home.mkdir(parents=True)
         shutil.copy(extension, home)
@@ -83,7 +86,7 @@ def main() -> int:
         spark.stop()
         shutil.rmtree(folder)
     rows = f"{len(trips):,} rows of GeoParquet"
-    return tell([Ratio(f"Hilbert sort of {rows}", "gpio", min(theirs) / min(ours))], options.ratios)
+    return print_ratios([Ratio(f"Hilbert sort of {rows}", "gpio", min(theirs) / min(ours))], options.ratios)
 
 
 if __name__ == "__main__":

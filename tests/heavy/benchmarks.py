@@ -1,8 +1,8 @@
-"""Every benchmark in one run, as one table and a plot in the README: `python -m tests.heavy.benchmarks`.
+"""Every benchmark in one run, as a table and a plot in the reference page: `python -m tests.heavy.benchmarks`.
 
 Each is a process of its own. What counts is how many times as fast as a peer; a ratio more than a fifth below the one
-that the README holds fails the command, and so does one that the README holds and that is gone, and a benchmark that
-misses a limit of its own; then the README stays as it is. The best ratio ever recorded stands beside one that is lower,
+that the page holds fails the command, and so does one that the page holds and that is gone, and a benchmark that
+misses a limit of its own; then the page stays as it is. The best ratio ever recorded stands beside one that is lower,
 with a warning where it is a fifth better. The machine is shared: a benchmark that falls short is run once more, and
 then its second figures count. `--only map` runs those whose name has that word. The peers that no test needs are
 installed first.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parents[2]
-README = ROOT / "README.md"
+PAGE = ROOT / "geolake_nb" / "reference" / "benchmarks.md"
 PLOT = ROOT / "notebooks" / "pictures" / "benchmarks.svg"
 BEGIN, END = "<!-- benchmarks -->", "<!-- /benchmarks -->"
 WORSE = 0.8
@@ -35,7 +35,7 @@ WORSE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How many times as fast as a peer, as the README has it: the last time, and at best."""
+    """How many times as fast as a peer, as the page has it: the last time, and at best."""
 
     times: float
     best: float
@@ -55,7 +55,7 @@ class Run:
 
     def falls_short(self, before: Recorded) -> list[str]:
         """Why it is run once more."""
-        short = [str(one) for one in self.ratios if not one.good or is_worse(one, before)]
+        short = [str(ratio) for ratio in self.ratios if not ratio.good or is_worse(ratio, before)]
         return short or ([f"it ends with {self.code}"] if self.code else [])
 
 
@@ -110,30 +110,33 @@ def is_worse(ratio: Ratio, before: Recorded) -> bool:
 
 def faults(runs: list[Run], before: Recorded, *, whole: bool = True) -> list[str]:
     """Why the figures of today are not recorded; without `whole` some benchmarks were left out."""
-    ratios = [one for each in runs for one in each.ratios]
-    found = [
-        f"{one.what} was {before[one.what, one.peer].times:.2f} times as fast as {one.peer}, now {one.times:.2f}"
-        for one in ratios
-        if is_worse(one, before)
+    ratios = [ratio for each in runs for ratio in each.ratios]
+    problems = [
+        f"{ratio.what} was {before[ratio.what, ratio.peer].times:.2f} times as fast as {ratio.peer},"
+        f" now {ratio.times:.2f}"
+        for ratio in ratios
+        if is_worse(ratio, before)
     ]
-    found += [str(one) for one in ratios if not one.good]
-    found += [f"{one.name} ends with {one.code}: it says above what it missed" for one in runs if one.code]
-    gone = before.keys() - {(one.what, one.peer) for one in ratios} if whole else set()
-    return found + [f"{what} was recorded against {peer}, and is not measured any more" for what, peer in sorted(gone)]
+    problems += [str(ratio) for ratio in ratios if not ratio.good]
+    problems += [f"{run.name} ends with {run.code}: it says above what it missed" for run in runs if run.code]
+    gone = before.keys() - {(ratio.what, ratio.peer) for ratio in ratios} if whole else set()
+    return problems + [
+        f"{what} was recorded against {peer}, and is not measured any more" for what, peer in sorted(gone)
+    ]
 
 
 def warnings(ratios: list[Ratio], before: Recorded) -> list[str]:
     """Which ratios have come down in small steps, each of them within what is allowed."""
     return [
-        f"warning: {one.what} was once {before[one.what, one.peer].best:.2f} times as fast as {one.peer},"
-        f" now {one.times:.2f}"
-        for one in ratios
-        if (one.what, one.peer) in before and round(one.times, 2) < WORSE * before[one.what, one.peer].best
+        f"warning: {ratio.what} was once {before[ratio.what, ratio.peer].best:.2f} times as fast as {ratio.peer},"
+        f" now {ratio.times:.2f}"
+        for ratio in ratios
+        if (ratio.what, ratio.peer) in before and round(ratio.times, 2) < WORSE * before[ratio.what, ratio.peer].best
     ]
 
 
 def recorded(text: str) -> Recorded:
-    """The ratios that a README holds.
+    """The ratios that a page holds.
 
     >>> recorded("| open | deltalake | 1.5 |")
     {('open', 'deltalake'): Record(times=1.5, best=1.5)}
@@ -145,28 +148,28 @@ def recorded(text: str) -> Recorded:
 
 
 def table(ratios: list[Ratio], day: str, before: Recorded) -> str:
-    """The part of the README between the marks; a best ratio is told where that of today is lower."""
+    """The part of the page between the marks; a best ratio is told where that of today is lower."""
 
-    def best(one: Ratio) -> str:
-        known = before.get((one.what, one.peer))
-        return f"{known.best:.2f} " if known is not None and round(one.times, 2) < known.best else ""
+    def best(ratio: Ratio) -> str:
+        known = before.get((ratio.what, ratio.peer))
+        return f"{known.best:.2f} " if known is not None and round(ratio.times, 2) < known.best else ""
 
     shown = [
         BEGIN,
         f"Measured on {day}, two cores, each pair on the same data in one run; above 1 is faster than the peer.",
         "",
-        "![The ratios as bars](notebooks/pictures/benchmarks.svg)",
+        "![The ratios as bars](../../notebooks/pictures/benchmarks.svg)",
         "",
-        "| what | peer | times as fast | at best, where it was more |",
+        "| what | peer | times as fast | best so far |",
         "|---|---|---|---|",
-        *(f"| {one.what} | {one.peer} | {one.times:.2f} | {best(one)}|" for one in ratios),
+        *(f"| {ratio.what} | {ratio.peer} | {ratio.times:.2f} | {best(ratio)}|" for ratio in ratios),
         END,
     ]
     return "\n".join(shown)
 
 
 def with_table(text: str, part: str) -> str:
-    """The README with its part replaced."""
+    """The page with its part replaced."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{part}{after}"
@@ -181,8 +184,8 @@ def plot(ratios: list[Ratio], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(9, 0.32 * len(ratios) + 0.8), layout="constrained")
-    names = [f"{one.what}, {one.peer}" for one in ratios][::-1]
-    times = [one.times for one in ratios][::-1]
+    names = [f"{ratio.what}, {ratio.peer}" for ratio in ratios][::-1]
+    times = [ratio.times for ratio in ratios][::-1]
     bars = axes.barh(names, [value - 1 for value in times], left=1, color="#2563eb")
     axes.bar_label(bars, [f"{value:.1f}" for value in times], padding=3)
     axes.axvline(1, color="#555")
@@ -195,21 +198,21 @@ def plot(ratios: list[Ratio], path: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", help="a word in the name of a benchmark; the README is left alone")
+    parser.add_argument("--only", help="a word in the name of a benchmark; the page is left alone")
     options = parser.parse_args()
     chosen = {name: words for name, words in RUNS.items() if options.only is None or options.only in name}
-    before = recorded(README.read_text(encoding="utf-8"))
+    before = recorded(PAGE.read_text(encoding="utf-8"))
     install_peers()
     with tempfile.TemporaryDirectory() as folder:
-        runs = [measured(words, before, lambda one: run(one, Path(folder))) for words in chosen.values()]
-    ratios = [one for each in runs for one in each.ratios]
+        runs = [measured(words, before, lambda arguments: run(arguments, Path(folder))) for words in chosen.values()]
+    ratios = [ratio for each in runs for ratio in each.ratios]
     part = table(ratios, f"{datetime.date.today():%d %B %Y}", before)
-    found = faults(runs, before, whole=options.only is None)
-    print("\n".join([part, *warnings(ratios, before), *found]))
-    if not found and options.only is None:
+    problems = faults(runs, before, whole=options.only is None)
+    print("\n".join([part, *warnings(ratios, before), *problems]))
+    if not problems and options.only is None:
         plot(ratios, PLOT)
-        README.write_text(with_table(README.read_text(encoding="utf-8"), part), encoding="utf-8")
-    return 1 if found else 0
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), part), encoding="utf-8")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

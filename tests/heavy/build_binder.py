@@ -177,7 +177,7 @@ def until_url(command: str, folder: Path, own: dict[str, str]) -> float:
 def time_readme(folder: Path) -> bool:
     """The first command of the README on a fresh clone and in a new home, and then the second run."""
     tree = clone(folder / "clone")
-    section = (tree / "README.md").read_text().partition("## Two commands")[2]
+    section = (tree / "README.md").read_text().partition("## Install")[2]
     command = re.search(r"```sh\n(.*?)\n```", section, re.DOTALL)[1]  # type: ignore[index]
     own = environment(folder / "home")
     first = until_url(f"{command} --no-browser", tree, own)

@@ -24,9 +24,9 @@ def main() -> None:
         template = new_table(spark, folder / "template")
         for name in options.only:
             for phase in [*BEFORE, *AFTER]:
-                place = folder / f"{name}-{phase.name}"
-                shutil.copytree(template.path, place)
-                meet(Table(spark, place), name, phase)
+                copy = folder / f"{name}-{phase.name}"
+                shutil.copytree(template.path, copy)
+                meet(Table(spark, copy), name, phase)
                 print(f"{name} at {phase.value}: as it should be", flush=True)
     shutil.rmtree(folder)
 

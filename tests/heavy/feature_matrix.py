@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -48,14 +49,15 @@ def main(arguments: list[str] | None = None) -> int:
     )
     wanted = list(_wanted(options.table, options.operation))
     home = Path(tempfile.mkdtemp(prefix="geolake-features-"))
+    os.environ.setdefault("SPARK_DRIVER_MEMORY", "4g")  # Spark keeps something of each of the hundreds of tables
     spark = delta_session("local[2]", home)
     try:
         matrix = Matrix(spark, home)
-        for one, operation in wanted:
-            key = f"{one.name} | {operation}"
+        for feature_table, operation in wanted:
+            key = f"{feature_table.name} | {operation}"
             if key not in kept:
                 start = time.perf_counter()
-                kept[key] = _tried(matrix, one, operation)
+                kept[key] = _tried(matrix, feature_table, operation)
                 print(f"{key}: {kept[key]['shown']} ({time.perf_counter() - start:.0f} s)", flush=True)
                 if options.results:
                     options.results.write_text(json.dumps(kept, indent=1))
@@ -63,7 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
         spark.stop()
         shutil.rmtree(home, ignore_errors=True)
     faults = {
-        key: kept[key]["faults"] for key in (f"{one.name} | {name}" for one, name in wanted) if kept[key]["faults"]
+        key: kept[key]["faults"]
+        for key in (f"{feature_table.name} | {name}" for feature_table, name in wanted)
+        if kept[key]["faults"]
     }
     _print_matrix(wanted, kept)
     for key, problems in faults.items():
@@ -76,22 +80,22 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _wanted(tables: list[str] | None, operations: list[str] | None) -> Iterator[tuple[FeatureTable, str]]:
-    for name, one in TABLES.items():
+    for name, table in TABLES.items():
         if tables and name not in tables:
             continue
         for label in operations or _NAMES:
             if label == BAD_APPENDS:
-                possible = bool(one.bad)
+                possible = bool(table.bad)
             else:
-                possible = label == UNDO_OF_SPARK or OPERATIONS[label].variant in one.variants
+                possible = label == UNDO_OF_SPARK or OPERATIONS[label].variant in table.variants
             if possible:
-                yield one, label
+                yield table, label
 
 
-def _tried(matrix: Matrix, one: FeatureTable, operation: str) -> dict[str, Any]:
+def _tried(matrix: Matrix, table: FeatureTable, operation: str) -> dict[str, Any]:
     special = {BAD_APPENDS: matrix.bad_appends, UNDO_OF_SPARK: matrix.undo_of_spark}
-    cell: Cell = special[operation](one) if operation in special else matrix.cell(one, OPERATIONS[operation])
-    faults = list(faults_of(one, cell))
+    cell: Cell = special[operation](table) if operation in special else matrix.cell(table, OPERATIONS[operation])
+    faults = list(faults_of(table, cell))
     return {
         "shown": f"WRONG: {faults[0][:200]}" if faults else str(cell),
         "engines": list(cell.engines),
@@ -102,9 +106,9 @@ def _tried(matrix: Matrix, one: FeatureTable, operation: str) -> dict[str, Any]:
 
 def _print_matrix(wanted: list[tuple[FeatureTable, str]], kept: dict[str, Any]) -> None:
     names = _NAMES
-    width = max(len(one.name) for one, _ in wanted) + 2
+    width = max(len(feature_table.name) for feature_table, _ in wanted) + 2
     print(" " * width + "".join(f"{index + 1:<24}" for index in range(len(names))))
-    for table in dict.fromkeys(one.name for one, _ in wanted):
+    for table in dict.fromkeys(feature_table.name for feature_table, _ in wanted):
         cells = [kept.get(f"{table} | {name}", {}).get("shown", "")[:22] for name in names]
         print(f"{table:<{width}}" + "".join(f"{cell:<24}" for cell in cells))
     print("\n".join(f"{index + 1}: {name}" for index, name in enumerate(names)))

@@ -1,7 +1,7 @@
 """A folder served as a bucket of S3, slowly: `python -m tests.heavy.folder_store FOLDER --delay 0.05`.
 
-It speaks as much of S3 as reading needs (GET with ranges, HEAD, ListObjectsV2 in pages of a thousand), asks for no
-signature, and holds far more requests a second than an endpoint that knows everything. `/-/seen` tells, and forgets,
+It implements as much of S3 as reading needs (GET with ranges, HEAD, ListObjectsV2 in pages of a thousand), requires no
+signature, and holds far more requests a second than an endpoint that knows everything. `/-/seen` returns, and forgets,
 what was asked since the last time.
 """
 
@@ -45,9 +45,14 @@ class FolderStore(Proxy):
     async def answer(self, method: str, path: str, request: bytes, upstream: list) -> Answer:
         """What a store says."""
         if path == _SEEN:
-            told = json.dumps([[one.method, one.path, one.status, one.began, one.ended] for one in self.seen]).encode()
+            body = json.dumps(
+                [
+                    [exchange.method, exchange.path, exchange.status, exchange.began, exchange.ended]
+                    for exchange in self.seen
+                ]
+            ).encode()
             self.seen.clear()
-            return _made(200, told)
+            return _made(200, body)
         parts = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(parts.query).items()}
         if query.get("list-type") == "2":
@@ -79,17 +84,17 @@ class FolderStore(Proxy):
 
     def _keys(self, bucket: str, prefix: str, *, deep: bool) -> list[str]:
         """The keys below a prefix, which ends with a slash or is empty, in order; of folders only the names."""
-        held = f"{bucket}|{prefix}|{deep}"
-        if held not in self._listed:
+        key = f"{bucket}|{prefix}|{deep}"
+        if key not in self._listed:
             root = self._folder / bucket
             if deep:
-                found = [str(one.relative_to(root)) for one in (root / prefix).rglob("*") if one.is_file()]
+                names = [str(path.relative_to(root)) for path in (root / prefix).rglob("*") if path.is_file()]
             elif (root / prefix).is_dir():
-                found = [f"{prefix}{one.name}{'/' if one.is_dir() else ''}" for one in os.scandir(root / prefix)]
+                names = [f"{prefix}{entry.name}{'/' if entry.is_dir() else ''}" for entry in os.scandir(root / prefix)]
             else:
-                found = []
-            self._listed[held] = sorted(found)
-        return self._listed[held]
+                names = []
+            self._listed[key] = sorted(names)
+        return self._listed[key]
 
 
 def _part(file: Path, wanted: re.Match[bytes] | None, method: str) -> Answer:
@@ -129,8 +134,8 @@ class Served:
 
     def seconds(self, keys: list[str]) -> float:
         """How long a bare client takes for these files, one after the other, whether they are there or not."""
-        place = urlsplit(self._url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port)
+        url = urlsplit(self._url)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port)
         connection.connect()
         began = time.perf_counter()
         for key in keys:
@@ -143,9 +148,9 @@ class Served:
     def seen(self) -> list[Exchange]:
         """What was asked since the last time."""
         with urllib.request.urlopen(self._url + _SEEN) as answer:
-            told = json.load(answer)
-        exchanges = [Exchange(method, path, Fate.PASSES, *rest) for method, path, *rest in told]
-        return [one for one in exchanges if one.path != _SEEN]
+            rows = json.load(answer)
+        exchanges = [Exchange(method, path, Fate.PASSES, *rest) for method, path, *rest in rows]
+        return [exchange for exchange in exchanges if exchange.path != _SEEN]
 
 
 @contextlib.contextmanager

@@ -21,8 +21,8 @@ from unittest import mock
 import pyarrow as pa
 
 import geolake_nb as gl
-from geolake_nb.core.bounds import BadValueWarning
-from geolake_nb.core.wkb import WkbError, read_wkb
+from geolake_nb.geo.bounds import BadValueWarning
+from geolake_nb.geo.wkb import WkbError, read_wkb
 from tests.oracle import wkb_walk
 from tests.oracle.guard_page import GuardedMemory
 from tests.oracle.wkb_write import NAMES, collection, point, write
@@ -60,19 +60,19 @@ def mutate(rng: random.Random, values: list[bytes]) -> bytes:
         if not value:
             break
         way = rng.randrange(9)
-        place = rng.randrange(len(value))
+        index = rng.randrange(len(value))
         if way == 0:
             for _ in range(rng.randint(1, 4)):
                 value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
         elif way == 1:
-            del value[place:]
+            del value[index:]
         elif way == 2:
             value += rng.randbytes(rng.choice((1, 4, 8, 9, 16)))
         elif way == 3:
             other = rng.choice(values)
-            value[place:] = other[rng.randrange(len(other)) :]
+            value[index:] = other[rng.randrange(len(other)) :]
         elif way == 4:
-            value[place : place + 4] = struct.pack(rng.choice("<>") + "I", rng.choice(COUNTS))
+            value[index : index + 4] = struct.pack(rng.choice("<>") + "I", rng.choice(COUNTS))
         elif way == 5:
             # The first count of a value without SRID stands at 5.
             value[5:9] = struct.pack(rng.choice("<>") + "I", rng.choice(COUNTS))
@@ -89,7 +89,7 @@ def mutate(rng: random.Random, values: list[bytes]) -> bytes:
                 value[start + 1 : start + 5] = struct.pack(order + "I", rng.choice(TYPES))
         else:
             other = rng.choice(values)
-            value[place:place] = other[: rng.randint(1, 64)]
+            value[index:index] = other[: rng.randint(1, 64)]
     return bytes(value)
 
 
@@ -204,7 +204,7 @@ def fuzz(count: int, seed: int, compare_every: int = 10, progress: bool = False)
         faulthandler.dump_traceback_later(BATCH_SECONDS, exit=True)
         batch = [mutate(rng, values) for _ in range(min(BATCH, count - report.values))]
         wrong = 0
-        for place, value in enumerate(batch):
+        for index, value in enumerate(batch):
             if len(value) > memory.size:
                 memory = GuardedMemory(len(value))
             try:
@@ -214,7 +214,7 @@ def fuzz(count: int, seed: int, compare_every: int = 10, progress: bool = False)
                 wrong += 1
                 if not 0 <= error.offset <= len(value):
                     report.differences.append(f"{value.hex()}: offset {error.offset} of {len(value)}")
-            if place % compare_every == 0:
+            if index % compare_every == 0:
                 report.compared += 1
                 problem = difference(value, info)
                 if problem:

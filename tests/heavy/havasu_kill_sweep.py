@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_rows import EWKB, append, appends, create, ids, metadata_of, points
 
 _CONTEXT = multiprocessing.get_context("fork")
@@ -35,14 +35,14 @@ def sweep(folder: Path, *, count: int, seed: int, version: int = 2) -> dict[str,
         time.sleep(draw.uniform(0, 0.2))
         os.kill(victim.pid or 0, signal.SIGKILL)
         victim.join()
-        held = ids(folder)
-        mine = [one for one in held if first <= one < first + 500]
+        stored = ids(folder)
+        mine = [id_ for id_ in stored if first <= id_ < first + 500]
         # The victim adds one row after the other: what is in is a start of them, without a gap and none twice.
         assert mine == list(range(first, first + len(mine))), (number, mine)
-        assert first + 500 in held, number
-        assert len(held) == len(set(held)), number
-        assert len(metadata_of(folder)["snapshots"]) == len(held), number
-    left = [one.path for one in Storage.at(str(folder)).list("metadata") if one.path.endswith(".metadata.json")]
+        assert first + 500 in stored, number
+        assert len(stored) == len(set(stored)), number
+        assert len(metadata_of(folder)["snapshots"]) == len(stored), number
+    left = [file.path for file in Storage.at(str(folder)).list("metadata") if file.path.endswith(".metadata.json")]
     assert len(left) == len(metadata_of(folder)["snapshots"])
     return {"kills": count, "rows of victims": len(ids(folder)) - steady - 1, "rows of the other": steady}
 
@@ -54,8 +54,8 @@ def main() -> None:
     options = parser.parse_args()
     for version in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
-            told = sweep(Path(folder) / "t", count=options.count, seed=options.seed, version=version)
-            print(f"Iceberg {version}:", ", ".join(f"{value} {name}" for name, value in told.items()))
+            counts = sweep(Path(folder) / "t", count=options.count, seed=options.seed, version=version)
+            print(f"Iceberg {version}:", ", ".join(f"{value} {name}" for name, value in counts.items()))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ def main(rounds: int = ROUNDS) -> int:
     """Let them race, and count."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # Iceberg's tables of files alone let only one process write at a time: a catalog has to judge.
+        # Iceberg's tables of files alone let only one process write at a time: a catalog has to decide.
         with serve_rest(folder) as uri:
             os.environ["PYICEBERG_CATALOG__REST__URI"] = uri
             theirs = IcebergSpark(folder, uri)
@@ -69,7 +69,7 @@ def _race(theirs: IcebergSpark, spark: object, rounds: int) -> int:
             persistent("append", lambda plan=plan: plan.apply(spark=spark))
             written.append(number)
 
-    def mend(_: int) -> None:
+    def repair(_: int) -> None:
         count = 0
         while len(written) < 3 * rounds and not failed:
             attempt("repair", lambda: gl.open(table).plan_repair(verify=True).apply(spark=spark))
@@ -88,9 +88,9 @@ def _race(theirs: IcebergSpark, spark: object, rounds: int) -> int:
 
     def persistent(verb: str, work: Callable[[], Any]) -> Any:
         for _ in range(100):
-            found = attempt(verb, work)
-            if found is not None:
-                return found
+            outcome = attempt(verb, work)
+            if outcome is not None:
+                return outcome
         raise RuntimeError(f"{verb} never landed: {lost}")
 
     def insert(number: int) -> None:
@@ -114,23 +114,23 @@ def _race(theirs: IcebergSpark, spark: object, rounds: int) -> int:
         except Exception as problem:  # noqa: BLE001 - told at the end
             failed.append(f"{work.__name__}: {problem}")
 
-    threads = [threading.Thread(target=guarded, args=pair) for pair in ((append, 1000), (append, 2000), (mend, 0))]
-    for one in threads:
-        one.start()
+    threads = [threading.Thread(target=guarded, args=pair) for pair in ((append, 1000), (append, 2000), (repair, 0))]
+    for thread in threads:
+        thread.start()
     for number in range(rounds):
         insert(number)
         written.append(number)
-    for one in threads:
-        one.join()
-    found = sorted(one["id"] for one in theirs.sql(f"SELECT id FROM {table}"))
+    for thread in threads:
+        thread.join()
+    ids = sorted(row["id"] for row in theirs.sql(f"SELECT id FROM {table}"))
     gl.open(table).plan_repair(verify=True).apply(spark=spark)
     bare = gl.open(table).files.table["g.xmin"].null_count
-    verbs = [one["v"] for one in theirs.sql(f"SELECT summary['geolake.verb'] AS v FROM {table}.snapshots")]
+    verbs = [row["v"] for row in theirs.sql(f"SELECT summary['geolake.verb'] AS v FROM {table}.snapshots")]
     snapshots = {str(verb): verbs.count(verb) for verb in set(verbs)}
-    print(f"{len(found)} rows of {len(written)}, snapshots {snapshots}, lost {lost}, {bare} files without box")
+    print(f"{len(ids)} rows of {len(written)}, snapshots {snapshots}, lost {lost}, {bare} files without box")
     for line in failed:
         print(f"failed: {line}")
-    return 0 if found == sorted(written) and not bare and not failed else 1
+    return 0 if ids == sorted(written) and not bare and not failed else 1
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import atexit
 import functools
-import importlib
 import os
 import random
 import shutil
@@ -52,19 +51,19 @@ def sweep(
     base = gl.open(str(table)).version
     shutil.copytree(table, kept)
     draw = random.Random(seed)
-    told: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for verb in verbs:
         whole = _run(verb, _restored(kept, table), folder)
-        told[verb] = {"old": 0, "new": 0}
+        counts[verb] = {"old": 0, "new": 0}
         for number in range(count):
             # The kills fall in turn into the job, into the commit, and between that and the end.
             mark = MARKS[number % len(MARKS)]
             span = whole[mark] - whole[MARKS[number % len(MARKS) + 1]] if mark != MARKS[-1] else whole[mark]
             _run(verb, _restored(kept, table), folder, kill=(mark, span * draw.uniform(0, 0.95)))
             left = _check(spark, table, expected, base=base)
-            told[verb][left] += 1
+            counts[verb][left] += 1
             print(f"{verb} {number}: killed after {mark!r}, at the {left} version", flush=True)
-    return told
+    return counts
 
 
 def _check(spark: SparkSession, table: Path, expected: list[tuple[int, str, bytes | None]], *, base: int | None) -> str:
@@ -104,8 +103,8 @@ def _iceberg_spark(warehouse: Path) -> IcebergSpark:
 
 def _iceberg_rows(table: Path) -> list[tuple[int, str, bytes | None]]:
     query = f"SELECT id, name, st_asbinary(geom) AS wkb FROM ice.{table.parent.name}.{table.name} ORDER BY id"
-    found = _iceberg_spark(table.parent.parent).sql(query)
-    return [(row["id"], row["name"], None if row["wkb"] is None else bytes.fromhex(row["wkb"])) for row in found]
+    rows = _iceberg_spark(table.parent.parent).sql(query)
+    return [(row["id"], row["name"], None if row["wkb"] is None else bytes.fromhex(row["wkb"])) for row in rows]
 
 
 def _havasu_rows(table: Path) -> list[tuple[int, str, bytes | None]]:
@@ -113,18 +112,18 @@ def _havasu_rows(table: Path) -> list[tuple[int, str, bytes | None]]:
 
     from tests.promises.foreign_fields import iceberg_entries, local
 
-    found: list[tuple[int, str, bytes | None]] = []
+    rows: list[tuple[int, str, bytes | None]] = []
     for entry in iceberg_entries(table):
         if entry["status"] != 2:
             path = local(entry["data_file"]["file_path"])
             file = pq.read_table(path, columns=["id", "name", "geom"], arrow_extensions_enabled=False)
-            found += [(row["id"], row["name"], row["geom"]) for row in file.to_pylist()]
-    return sorted(found)
+            rows += [(row["id"], row["name"], row["geom"]) for row in file.to_pylist()]
+    return sorted(rows)
 
 
 def _as_format(spark: SparkSession, source: Path, target: Path, form: str) -> Path:
     import geolake_nb as gl
-    from geolake_nb.core.types import GeometryEncoding, GeometryType
+    from geolake_nb.model.types import GeometryEncoding, GeometryType
 
     frame = spark.read.format("delta").load(str(source)).selectExpr("id", "name", "st_asbinary(geom) AS geom")
     type_ = GeometryType(encoding=GeometryEncoding.WKB) if form == "havasu" else gl.geometry()
@@ -151,7 +150,7 @@ def _run(verb: str, table: Path, folder: Path, *, kill: tuple[str, float] | None
     assert process.stdout is not None
     assert process.stderr is not None
     seen: dict[str, float] = {}
-    # Spark tells on standard output which jars it found, before anything begins.
+    # Spark prints on standard output which jars it found, before anything begins.
     for line in iter(process.stdout.readline, b""):
         if line.decode().strip() in MARKS:
             seen[line.decode().strip()] = time.perf_counter()
@@ -171,6 +170,7 @@ def _run(verb: str, table: Path, folder: Path, *, kill: tuple[str, float] | None
 
 def _victim(verb: str, table: str, folder: str) -> None:
     import geolake_nb as gl
+    from geolake_nb.formats.registry import FORMATS
     from tests.spark_session import delta_session
 
     if verb == "repair":
@@ -178,16 +178,16 @@ def _victim(verb: str, table: str, folder: str) -> None:
     else:
         spark = delta_session("local[2]", Path(tempfile.mkdtemp(dir=folder)))
         plan = gl.open(table).plan_rewrite(cluster_by="geom", target_file_size="32KB")
-    committing = importlib.import_module(f"geolake_nb.spark.{plan.change.format.value}_commit")
-    commit = committing.commit_change
+    format_ = FORMATS[plan.change.format.name]
+    commit = format_.commit
 
-    def tell_and_commit(*arguments: Any) -> Any:
+    def report_and_commit(*arguments: Any) -> Any:
         print("commit", flush=True)
         made = commit(*arguments)
         print("committed", flush=True)
         return made
 
-    committing.commit_change = tell_and_commit
+    format_.commit = report_and_commit
     print("begin", flush=True)
     plan.apply(spark=spark)
     os._exit(0)
@@ -210,8 +210,8 @@ def main() -> None:
         spark = delta_session("local[2]", Path(name))
         # The other tables are written here, with bounds that need no repair.
         verbs = options.verb or (VERBS if options.format == "delta" else ("rewrite",))
-        told = sweep(spark, Path(name), count=options.count, seed=options.seed, verbs=verbs, form=options.format)
-        for verb, counts in told.items():
+        results = sweep(spark, Path(name), count=options.count, seed=options.seed, verbs=verbs, form=options.format)
+        for verb, counts in results.items():
             print(
                 f"{verb}: {sum(counts.values())} kills, {counts['old']} at the old version, {counts['new']} at the new"
             )

@@ -29,9 +29,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
-from geolake_nb.core.schema_parquet import to_arrow_type
 from geolake_nb.formats.delta.commit import DeltaCommit, commit
-from geolake_nb.formats.storage import Storage
+from geolake_nb.parquet.schema import to_arrow_type
+from geolake_nb.storage.storage import Storage
 from tests.formats import iceberg_tables
 from tests.formats.delta import log_maker
 from tests.heavy.bench_open_delta import write_checkpoint
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SIZES = (10_000, 100_000, 1_000_000)
-MOST_MEGABYTES = 4096
+MAX_MEGABYTES = 4096
 STEEPEST = 1.3
 """How much more a file may cost in a table ten times as large."""
 START_UP = 0.1
@@ -139,13 +139,13 @@ def peak_memory() -> Iterator[list[float]]:
     def watch() -> None:
         me = psutil.Process()
         while True:
-            held = 0
-            for one in (me, *me.children(recursive=True)):
+            total = 0
+            for process in (me, *me.children(recursive=True)):
                 try:
-                    held += one.memory_info().rss
+                    total += process.memory_info().rss
                 except psutil.NoSuchProcess:
                     continue
-            most[0] = max(most[0], held / 2**20)
+            most[0] = max(most[0], total / 2**20)
             if over.wait(0.1):
                 return
 
@@ -169,15 +169,15 @@ def use(format_: str, folder: Path, count: int) -> Figures:
         table = gl.open(str(folder))
     assert len(table.files) == count
     with figures.step("explain, no bounds"):
-        found = table.explain(WINDOW)
-    assert found.read.files == count
+        explanation = table.explain(WINDOW)
+    assert explanation.read.files == count
     with figures.step("check, no bounds"):
         findings = table.check()
-    assert any(one.rule == "bounds.missing" for one in findings), findings
-    del findings, found
+    assert any(finding.rule == "bounds.missing" for finding in findings), findings
+    del findings, explanation
     with figures.step("repair"):
         report = table.plan_repair().apply(spark=spark)
-    assert report.metrics["files_restated"] == count
+    assert report.metrics["files_updated"] == count
     del table
     with figures.step("open again"):
         table = gl.open(str(folder))
@@ -190,23 +190,23 @@ def use(format_: str, folder: Path, count: int) -> Figures:
     map_.close()
     del map_
     with figures.step("explain"):
-        found = table.explain(WINDOW)
-    assert found.read.files == wanted
+        explanation = table.explain(WINDOW)
+    assert explanation.read.files == wanted
     with figures.step("check"):
         findings = table.check()
-    assert not any(one.rule.startswith("bounds.") for one in findings), findings
+    assert not any(finding.rule.startswith("bounds.") for finding in findings), findings
     return figures
 
 
 def measure(format_: str, count: int, folder: Path) -> Figures:
     """The figures of one table, made here and used by a process of its own."""
-    place = folder / f"{format_}-{count}"
-    command = [sys.executable, "-m", "tests.heavy.load", "--run", format_, str(place), str(count)]
+    target = folder / f"{format_}-{count}"
+    command = [sys.executable, "-m", "tests.heavy.load", "--run", format_, str(target), str(count)]
     try:
         subprocess.run([*command[:3], "--make", *command[4:]], check=True)
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(target, ignore_errors=True)
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -223,10 +223,10 @@ class Crowd:
 
 def crowd(folder: Path, *, readers: int, commits: int, files: int = 2_000) -> Crowd:
     """Processes that open and explain one table while it gets a file a commit; numpy knows what each version has."""
-    place = folder / "crowd"
-    make_delta(place, files)
-    base = gl.open(str(place)).plan_repair().apply().version
-    command = [sys.executable, "-m", "tests.heavy.load", "--read", str(place), str(files), str(base)]
+    target = folder / "crowd"
+    make_delta(target, files)
+    base = gl.open(str(target)).plan_repair().apply().version
+    command = [sys.executable, "-m", "tests.heavy.load", "--read", str(target), str(files), str(base)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     runs = [subprocess.Popen(command, text=True, **pipes) for _ in range(readers)]
     seen = Crowd(readers)
@@ -237,68 +237,68 @@ def crowd(folder: Path, *, readers: int, commits: int, files: int = 2_000) -> Cr
             run.stdin.write("go\n")
             run.stdin.flush()
         for number in range(commits):
-            add_file(place, files + number, base + number)
+            add_file(target, files + number, base + number)
             time.sleep(0.05)
-        (place / "over").touch()
+        (target / "over").touch()
         seen.commits = commits
         versions = set()
         for run in runs:
-            found = json.loads(run.communicate(timeout=600)[0])
-            seen.opens += found["opens"]
-            versions |= set(found["versions"])
-            seen.wrong += found["wrong"]
+            answer = json.loads(run.communicate(timeout=600)[0])
+            seen.opens += answer["opens"]
+            versions |= set(answer["versions"])
+            seen.wrong += answer["wrong"]
         seen.versions = len(versions)
     finally:
         for run in runs:
             run.kill()
             run.wait()
-        shutil.rmtree(place)
+        shutil.rmtree(target)
     return seen
 
 
-def add_file(place: Path, number: int, version: int) -> None:
+def add_file(folder: Path, number: int, version: int) -> None:
     """Commit one more file, with the bounds of its place."""
-    source = place / "originals" / f"{number % DISTINCT}.parquet"
-    os.link(source, place / "data" / f"{number:08}.parquet")
+    source = folder / "originals" / f"{number % DISTINCT}.parquet"
+    os.link(source, folder / "data" / f"{number:08}.parquet")
     west, south, east, north = places()[number % DISTINCT].tolist()
     bounds = {"minValues": {"geom": f"POINT({west!r} {south!r})"}, "maxValues": {"geom": f"POINT({east!r} {north!r})"}}
     stats = {"numRecords": ROWS, **bounds, "nullCount": {"geom": 0}}
     action = log_maker.add(f"data/{number:08}.parquet", stats, size=source.stat().st_size)
     made = DeltaCommit(version, "WRITE", {}, [json.dumps(action)], f"crowd-{number}", blind_append=True)
-    assert commit(Storage.at(str(place)), made).version == version + 1
+    assert commit(Storage.at(str(folder)), made).version == version + 1
 
 
-def read_until_over(place: Path, files: int, base: int) -> dict[str, Any]:
+def read_until_over(folder: Path, files: int, base: int) -> dict[str, Any]:
     """Open and explain again and again; what is not as numpy has it is told."""
     print("ready", flush=True)
     sys.stdin.readline()
     opens, versions, wrong = 0, set(), []
     last = False
     while not last:
-        last = (place / "over").exists()
-        table = gl.open(str(place))
+        last = (folder / "over").exists()
+        table = gl.open(str(folder))
         now = files + table.version - base
-        told = len(table.files), table.explain(WINDOW).read.files
-        if told != (now, read_by_numpy(now)):
-            wrong.append(f"version {table.version}: {told}")
+        seen_files = len(table.files), table.explain(WINDOW).read.files
+        if seen_files != (now, read_by_numpy(now)):
+            wrong.append(f"version {table.version}: {seen_files}")
         opens += 1
         versions.add(table.version)
     return {"opens": opens, "versions": sorted(versions), "wrong": wrong}
 
 
 def show(format_: str, figures: list[Figures]) -> None:
-    print(f"\n{format_:22}" + "".join(f"{one.files:>22,}" for one in figures))
+    print(f"\n{format_:22}" + "".join(f"{figure.files:>22,}" for figure in figures))
     for name in figures[0].seconds:
-        cells = (f"{one.seconds[name]:10.2f} s {one.megabytes[name]:7.0f} MB" for one in figures)
+        cells = (f"{figure.seconds[name]:10.2f} s {figure.megabytes[name]:7.0f} MB" for figure in figures)
         print(f"{name:22}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
 
 
 def faults(format_: str, figures: list[Figures]) -> Iterator[str]:
     """What grows faster than the table, and what needs too much memory."""
-    for one in figures:
-        for name, held in one.megabytes.items():
-            if held > MOST_MEGABYTES:
-                yield f"{format_}, {one.files:,} files, {name}: {held:.0f} MB"
+    for figure in figures:
+        for name, peak in figure.megabytes.items():
+            if peak > MAX_MEGABYTES:
+                yield f"{format_}, {figure.files:,} files, {name}: {peak:.0f} MB"
     for small, large in itertools.pairwise(figures):
         for name, seconds in large.seconds.items():
             before = small.seconds[name]
@@ -308,7 +308,7 @@ def faults(format_: str, figures: list[Figures]) -> Iterator[str]:
 
 
 def crowd_faults(seen: Crowd) -> Iterator[str]:
-    """What readers saw that is not so, and whether they saw enough to tell."""
+    """What readers saw that is not so, and whether they saw enough to decide."""
     yield from seen.wrong
     if seen.versions < 2:
         yield f"the readers saw {seen.versions} version(s) of {seen.commits + 1}: they did not read while it changed"
@@ -328,19 +328,19 @@ def main() -> int:
     parser.add_argument("--read", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
-        place, files, base = options.read
-        print(json.dumps(read_until_over(Path(place), int(files), int(base))), flush=True)
+        root, files, base = options.read
+        print(json.dumps(read_until_over(Path(root), int(files), int(base))), flush=True)
         return 0
     if options.make or options.run:
-        format_, place, count = options.make or options.run
+        format_, root, count = options.make or options.run
         if options.make:
-            MAKERS[format_](Path(place), int(count))
+            MAKERS[format_](Path(root), int(count))
         else:
-            print(json.dumps(vars(use(format_, Path(place), int(count)))), flush=True)
+            print(json.dumps(vars(use(format_, Path(root), int(count)))), flush=True)
         return 0
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="geolake-load-", dir=options.folder) as folder:
-        for format_ in MAKERS if options.format == "all" else [one for one in MAKERS if one == options.format]:
+        for format_ in MAKERS if options.format == "all" else [maker for maker in MAKERS if maker == options.format]:
             figures = [measure(format_, count, Path(folder)) for count in options.sizes]
             show(format_, figures)
             problems += faults(format_, figures)

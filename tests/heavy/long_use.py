@@ -2,8 +2,8 @@
 
 python -m tests.heavy.long_use --count 500
 The tables are of each format on the disk, and one in a bucket. What is counted has to stay as it was after the first
-tenth of the rounds, and memory within `MOST_GROWTH` of that; else the command fails. The same number of cells that
-only show a line of HTML tells what the kernel itself keeps of each.
+tenth of the rounds, and memory within `MAX_GROWTH` of that; else the command fails. The same number of cells that
+only show a line of HTML shows what the kernel itself keeps of each.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 WARM_UP = 20
 """Rounds until all is loaded and compiled."""
-MOST_GROWTH = 0.05
+MAX_GROWTH = 0.05
 """The share by which memory may grow after the first tenth of the rounds. A widget that is not closed keeps half a MiB,
 which is three times that in 100 rounds; what is left is IPython's history and the allocator's."""
 _MAKERS = {
@@ -67,37 +67,37 @@ del _history
 """
 _LINE = "display(HTML('<b>a line</b>'))"
 _PROBE = """
-def _told():
+def _print_counts():
     import collections, ctypes, gc, os
     import comm, ipywidgets, pyarrow as pa
     for _ in range(3):
         gc.collect()
     pa.default_memory_pool().release_unused()
     ctypes.CDLL(None).malloc_trim(0)
-    # Widgets have a class each, made on the spot: their bases tell whose they are.
-    kinds = collections.Counter(type(one) for one in gc.get_objects())
-    held = collections.Counter()
+    # Widgets have a class each, made on the spot: their bases show whose they are.
+    kinds = collections.Counter(type(value) for value in gc.get_objects())
+    instances = collections.Counter()
     for kind, count in kinds.items():
         if any(str(base.__module__).startswith("geolake_nb.") for base in kind.__mro__):
-            held[kind.__name__] += count
-    files = [os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")
-             if os.path.exists(f"/proc/self/fd/{one}")]
+            instances[kind.__name__] += count
+    files = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+             if os.path.exists(f"/proc/self/fd/{fd}")]
     print(json.dumps({
         "rss": int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE"),
         "threads": len(os.listdir("/proc/self/task")),
         "files": len(files),
-        "sockets": sum(one.startswith("socket:") for one in files),
+        "sockets": sum(file.startswith("socket:") for file in files),
         "widgets": len(ipywidgets.widgets.widget._instances),
         "comms": len(comm.get_comm_manager().comms),
         "live": sum(kinds.values()),
-        "objects": held,
+        "objects": instances,
     }))
-_told()
+_print_counts()
 """
 
 
 @dataclass(frozen=True)
-class Held:
+class Usage:
     """What a kernel holds after so many rounds."""
 
     rounds: int
@@ -138,11 +138,11 @@ class Kernel:
             heard = self._client.get_iopub_msg(timeout=_SECONDS)
             if heard["parent_header"].get("msg_id") != message["header"]["msg_id"]:
                 continue
-            kind, told = heard["msg_type"], heard["content"]
-            assert kind != "error", "\n".join(told["traceback"])
+            kind, message_content = heard["msg_type"], heard["content"]
+            assert kind != "error", "\n".join(message_content["traceback"])
             if kind == "stream":
-                printed.append(told["text"])
-            if kind == "status" and told["execution_state"] == "idle":
+                printed.append(message_content["text"])
+            if kind == "status" and message_content["execution_state"] == "idle":
                 self._client.get_shell_msg(timeout=_SECONDS)
                 return "".join(printed)
 
@@ -162,7 +162,7 @@ def running_kernel() -> Iterator[Kernel]:
         manager.shutdown_kernel(now=True)
 
 
-def use(folder: Path, *, looks: Sequence[int], cells: Mapping[str, str] = _CELLS) -> list[Held]:
+def use(folder: Path, *, looks: Sequence[int], cells: Mapping[str, str] = _CELLS) -> list[Usage]:
     """Run the cells again and again over a table of each format, and look at the kernel after so many rounds.
 
     Each round has another of them, so looks that are `TABLES` rounds apart find the same one in hand.
@@ -170,26 +170,26 @@ def use(folder: Path, *, looks: Sequence[int], cells: Mapping[str, str] = _CELLS
     lake = folder / "lake"
     lake.mkdir()
     places: list[tuple[str, dict[str, str] | None]] = [(str(make(lake / name)), None) for name, make in _MAKERS.items()]
-    found = []
+    usages = []
     # A store that keeps its connections, as those do that are far away: one that is not closed is seen.
     with folder_store(folder, delay=0) as store, running_kernel() as kernel:
         places.append(("s3://lake/delta", store.options))
         assert len(places) == TABLES
         kernel.run("first", _FIRST)
         for number in range(1, max(looks) + 1):
-            place, options = places[number % TABLES]
+            location, options = places[number % TABLES]
             for cell, code in cells.items():
-                kernel.run(cell, code.format(place=place, options=options))
+                kernel.run(cell, code.format(place=location, options=options))
             kernel.run("forget", _FORGET)
             if number == 1:
                 kernel.run("look", _PROBE)  # the first look loads what later ones find
             if number in looks:
-                found.append(Held(number, **json.loads(kernel.run("look", _PROBE))))
+                usages.append(Usage(number, **json.loads(kernel.run("look", _PROBE))))
         assert cells is not _CELLS or len(store.seen()) >= max(looks) // TABLES
-    return found
+    return usages
 
 
-def faults(early: Held, late: Held, *, most_growth: float = MOST_GROWTH) -> Iterator[str]:
+def faults(early: Usage, late: Usage, *, most_growth: float = MAX_GROWTH) -> Iterator[str]:
     """What a kernel holds more of after many rounds than after some."""
     for name in ("threads", "files", "sockets", "widgets", "comms"):
         if getattr(late, name) != getattr(early, name):
@@ -205,7 +205,7 @@ def faults(early: Held, late: Held, *, most_growth: float = MOST_GROWTH) -> Iter
         yield _grown("MiB of memory", early.rss >> 20, late.rss >> 20, early, late)
 
 
-def _grown(what: str, before: int, after: int, early: Held, late: Held) -> str:
+def _grown(what: str, before: int, after: int, early: Usage, late: Usage) -> str:
     return f"{what}: {before:,} after {early.rounds} rounds, {after:,} after {late.rounds}"
 
 
@@ -217,11 +217,11 @@ def main() -> int:
     problems: list[str] = []
     for what, cells in {"ours": _CELLS, "a line": dict.fromkeys(_CELLS, _LINE)}.items():
         with tempfile.TemporaryDirectory() as folder:
-            found = use(Path(folder), looks=looks, cells=cells)
-        for one in found:
-            print(f"{what:6}: {one}", flush=True)
+            usages = use(Path(folder), looks=looks, cells=cells)
+        for usage in usages:
+            print(f"{what:6}: {usage}", flush=True)
         if cells is _CELLS:
-            problems = [fault for late in found[1:] for fault in faults(found[0], late)]
+            problems = [fault for late in usages[1:] for fault in faults(usages[0], late)]
     print("\n".join(problems) or "all good")
     return 1 if problems else 0
 

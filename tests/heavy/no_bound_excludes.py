@@ -1,7 +1,7 @@
 """No bound leaves out a row: `python -m tests.heavy.no_bound_excludes --count 1000000 --seed 1`.
 
 Tables of generated geometries and geographies go through every writer of every format; the bounds are read back from
-the bytes, and each row has to lie inside of all that stand for it. Two oracles say where a row lies.
+the bytes, and each row has to lie inside all of its bounds. Two oracles compute where a row lies.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geolake_nb.core.bounds import BadValueWarning
+from geolake_nb.geo.bounds import BadValueWarning
 from tests.promises.bound_verdict import Verdict
 from tests.promises.bound_writers import GEO, Made, Rows, with_spark, without_spark
-from tests.promises.raster_rows import RasterRows, judge_rasters, raster_tables
+from tests.promises.raster_rows import RasterRows, check_rasters, raster_tables
 from tests.promises.shaped_tables import shaped_truth, with_spark_shaped, without_spark_shaped
 from tests.promises.written_bounds import bounds_of_files, delta_bounds, live_files, manifest_bounds
 from tests.spark_session import delta_session
@@ -32,35 +32,37 @@ if TYPE_CHECKING:
 
     from tests.promises.written_bounds import Bound
 
-__all__ = ["judge_all", "judge_raster_tables"]
+__all__ = ["check_all", "check_raster_tables"]
 
 BATCH = 25_000
 """Rows of a table."""
 
 
-def judge_all(rows: Rows, made: Iterable[Made], verdict: Verdict) -> None:
-    """Judge each table right after it was written."""
+def check_all(rows: Rows, made: Iterable[Made], verdict: Verdict) -> None:
+    """Check each table right after it was written."""
     verdict.problems += [f"the oracles differ: {problem}" for problem in rows.differ[:20]]
     truth = rows.truth | shaped_truth(rows)
-    for one in made:
-        bounds = list(_table_bounds(one, one.columns))
-        if one.in_files and one.form != "havasu":  # whose shapes are plain bytes and text in the files
-            bounds += bounds_of_files(live_files(one.folder, one.form), one.columns, leaves=one.leaves)
-        missing = one.levels - {bound.level for bound in bounds}
-        verdict.problems += [f"{one.writer}: there is no {level}" for level in sorted(missing)]
-        verdict.judge(one.writer, bounds, truth)
+    for made_writer in made:
+        bounds = list(_table_bounds(made_writer, made_writer.columns))
+        if made_writer.in_files and made_writer.form != "havasu":  # whose shapes are plain bytes and text in the files
+            bounds += bounds_of_files(
+                live_files(made_writer.folder, made_writer.form), made_writer.columns, leaves=made_writer.leaves
+            )
+        missing = made_writer.levels - {bound.level for bound in bounds}
+        verdict.problems += [f"{made_writer.writer}: there is no {level}" for level in sorted(missing)]
+        verdict.check(made_writer.writer, bounds, truth)
         verdict.problems += [
-            f"{one.writer}, {bound.level}: {bound.column} holds many shapes a row and has {bound.sides}"
-            for bound in _table_bounds(one, one.repeated)
+            f"{made_writer.writer}, {bound.level}: {bound.column} holds many shapes a row and has {bound.sides}"
+            for bound in _table_bounds(made_writer, made_writer.repeated)
             if not np.isnan(bound.sides).all()
         ]
 
 
-def judge_raster_tables(rows: RasterRows, folder: Path, spark: SparkSession, verdict: Verdict) -> None:
-    """Judge each table of rasters right after it was written."""
+def check_raster_tables(rows: RasterRows, folder: Path, spark: SparkSession, verdict: Verdict) -> None:
+    """Check each table of rasters right after it was written."""
     verdict.problems += [f"the oracles differ: {problem}" for problem in rows.differ[:20]]
     for writer, where in raster_tables(rows, folder / "rasters", spark):
-        judge_rasters(writer, list(manifest_bounds(where, ("rast",), havasu=True)), rows, verdict)
+        check_rasters(writer, list(manifest_bounds(where, ("rast",), havasu=True)), rows, verdict)
 
 
 def _table_bounds(made: Made, columns: tuple[str, ...]) -> Iterable[Bound]:
@@ -79,17 +81,17 @@ def run(count: int, seed: int, spark: SparkSession, verdict: Verdict) -> None:
         made = time.perf_counter()
         folder = Path(tempfile.mkdtemp(prefix="geolake-bounds-"))
         try:
-            judge_all(rows, without_spark(rows, folder), verdict)
-            judge_all(rows, without_spark_shaped(rows, folder), verdict)
-            judge_all(rows, with_spark(rows, folder, spark), verdict)
-            judge_all(rows, with_spark_shaped(rows, folder, spark), verdict)
-            judge_raster_tables(RasterRows.make(seed + done, 200), folder, spark, verdict)
+            check_all(rows, without_spark(rows, folder), verdict)
+            check_all(rows, without_spark_shaped(rows, folder), verdict)
+            check_all(rows, with_spark(rows, folder, spark), verdict)
+            check_all(rows, with_spark_shaped(rows, folder, spark), verdict)
+            check_raster_tables(RasterRows.make(seed + done, 200), folder, spark, verdict)
         finally:
             shutil.rmtree(folder)
         done += len(rows.table)
         spent = time.perf_counter()
         print(
-            f"{done * len(GEO):,} values: {made - begun:.0f} s to make, {spent - made:.0f} s to write and judge, "
+            f"{done * len(GEO):,} values: {made - begun:.0f} s to make, {spent - made:.0f} s to write and check,  "
             f"{len(verdict.problems)} wrong so far",
             flush=True,
         )
@@ -115,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
     problems = verdict.problems + verdict.shortfalls
     for problem in problems[:20]:
         print("WRONG", problem[:1500])
-    return int(bool(problems) or not verdict.owed)
+    return int(bool(problems) or not verdict.required)
 
 
 if __name__ == "__main__":

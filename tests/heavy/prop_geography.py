@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 import geolake_nb as gl
-from geolake_nb.core.bounds import row_boxes
-from geolake_nb.core.types import EdgeAlgorithm, GeographyType
+from geolake_nb.geo.bounds import row_boxes
+from geolake_nb.model.types import EdgeAlgorithm, GeographyType
 from tests.oracle import great_circle as gc
 from tests.oracle.wkb_write import write
 from tests.strategies import make_geographies
@@ -58,7 +58,7 @@ def _flatten(needs: list[gc.Needs], algorithm: str) -> _Batch:
         low, high = gc.great_circle_latitudes(starts, ends)
     else:
         low, high = gc.geodesic_latitudes(starts, ends)
-    # An edge of half a circle in longitude is judged by the pole it passes.
+    # An edge of half a circle in longitude is checked by the pole it passes.
     low = np.where(over, np.minimum(starts[:, 1], ends[:, 1]), low)
     high = np.where(over, np.maximum(starts[:, 1], ends[:, 1]), high)
     batch.low = np.full(len(needs), np.inf, dtype=gc.Wide)
@@ -106,7 +106,7 @@ def check(geographies, algorithm: str = SPHERICAL, samples: int = SAMPLES) -> li
     problems = [f"no box for {shapes[i]}" for i in np.flatnonzero(np.asarray(boxes.is_null()))[:5]]
     if problems:
         return problems
-    return _judge(
+    return _violations(
         [gc.needs_of(shape) for shape in shapes],
         _sides(boxes),
         algorithm,
@@ -120,11 +120,11 @@ def check_columns(geographies, algorithm: str = SPHERICAL, seed: int = 1, sample
     """The same for the boxes of columns of one to six rows."""
     rng = random.Random(seed)
     type_ = _type_of(algorithm)
-    columns, place = [], 0
-    while place < len(geographies):
+    columns, start = [], 0
+    while start < len(geographies):
         size = rng.randint(1, 6)
-        columns.append(geographies[place : place + size])
-        place += size
+        columns.append(geographies[start : start + size])
+        start += size
     sides, needs, insides = [], [], []
     for column in columns:
         box = gl.bounds(pa.array([write(shape) for shape, _ in column], pa.binary()), type=type_).box
@@ -137,10 +137,10 @@ def check_columns(geographies, algorithm: str = SPHERICAL, seed: int = 1, sample
         needs.append(need)
         insides.append([p for _, inside in column for p in inside])
     arrays = tuple(np.array(side) for side in zip(*sides, strict=True))
-    return _judge(needs, arrays, algorithm, samples, insides=insides, shapes=[[s for s, _ in c] for c in columns])
+    return _violations(needs, arrays, algorithm, samples, insides=insides, shapes=[[s for s, _ in c] for c in columns])
 
 
-def _judge(needs, sides, algorithm: str, samples: int, *, insides, shapes) -> list[str]:
+def _violations(needs, sides, algorithm: str, samples: int, *, insides, shapes) -> list[str]:
     xmin, ymin, xmax, ymax = (np.asarray(side, gc.Wide) for side in sides)  # or noise is lost in rounding
     noise = NOISE.get(algorithm, GEODESIC_NOISE)
     batch = _flatten(needs, algorithm)

@@ -55,17 +55,17 @@ def check_table(spark: SparkSession, writer: str, folder: Path, *, seed: int, fi
     """Write a table, ask random filters, and put down what was found."""
     draw = random.Random(f"{writer} {seed}")
     table = WRITERS[writer](spark, folder, random_files(draw))
-    asked = [random_filter(draw, list(table.names)) for _ in range(filters)]
+    queries = [random_filter(draw, list(table.names)) for _ in range(filters)]
     opened = gl.open(table.location)
     stored = opened.files.table["path"].to_pylist()
-    for start in range(0, len(asked), _AT_ONCE):
-        some = asked[start : start + _AT_ONCE]
+    for start in range(0, len(queries), _AT_ONCE):
+        some = queries[start : start + _AT_ONCE]
         answers = [_spark_answers(spark, table, opened, some)]
         if table.duckdb:
             answers.append(_duckdb_answers(opened, some))
         for number, node in enumerate(some):
             kept = opened.explain(spark_sql(node)).files.to_pylist()
-            read = {_name(path) for path, one in zip(stored, kept, strict=True) if one["kept"]}
+            read = {_name(path) for path, entry in zip(stored, kept, strict=True) if entry["kept"]}
             tally.filters[writer] += 1
             tally.files[writer] += len(stored)
             tally.skipped[writer] += len(stored) - len(read)
@@ -85,7 +85,7 @@ def _name(path: str) -> str:
 
 def data_files(opened: Any) -> list[str]:
     """The full paths of the live data files."""
-    from geolake_nb.formats.data_files import data_keys
+    from geolake_nb.scan.data_files import data_keys
 
     storage = opened._storage
     return [f"{storage.location}/{key}" for key in data_keys(opened.snapshot)]
@@ -116,7 +116,7 @@ def _duckdb_answers(opened: Any, filters: Sequence[Any]) -> list[list[tuple[int,
 
 def _matches(ids: Sequence[int], files: Sequence[str], flags: Iterable[Any]) -> list[list[tuple[int, str]]]:
     named = [(row, _name(file)) for row, file in zip(ids, files, strict=True)]
-    return [[one for one, flag in zip(named, column.to_pylist(), strict=True) if flag] for column in flags]
+    return [[name for name, flag in zip(named, column.to_pylist(), strict=True) if flag] for column in flags]
 
 
 def main() -> int:
@@ -128,11 +128,11 @@ def main() -> int:
     parser.add_argument("--writer", action="append", choices=sorted(WRITERS), help="all by default")
     options = parser.parse_args()
     tally, seed = Tally(), options.seed
-    with tempfile.TemporaryDirectory() as place:
-        spark = delta_session("local[2]", Path(place))
+    with tempfile.TemporaryDirectory() as temporary:
+        spark = delta_session("local[2]", Path(temporary))
         while sum(tally.filters.values()) < options.count:
             for writer in options.writer or WRITERS:
-                folder = Path(place) / f"{seed}-{writer.replace(' ', '-').replace(',', '')}"
+                folder = Path(temporary) / f"{seed}-{writer.replace(' ', '-').replace(',', '')}"
                 check_table(spark, writer, folder, seed=seed, filters=options.per_table, tally=tally)
                 print(f"{sum(tally.filters.values()):,} filters, seed {seed}, {writer}", file=sys.stderr, flush=True)
             seed += 1

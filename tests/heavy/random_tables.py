@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from tests.heavy.random_filters import data_files
-from tests.no_row_lost.extreme_values import COLUMNS, duckdb_sql, random_files, random_filter, spark_sql
+from tests.no_row_lost.extreme_values import COLUMNS, deltalake_sql, duckdb_sql, random_files, random_filter, spark_sql
 from tests.no_row_lost.foreign_tables import spark_frame, without_small_integers
 from tests.spark_session import delta_session
 
@@ -66,16 +66,16 @@ def check_random_table(
     names = [name for name in COLUMNS if "." not in name]
     folder.mkdir(parents=True)
     path = _changed(spark, kind, change, folder, files, cluster_by=draw.choice(names))
-    asked = [random_filter(draw, list(COLUMNS)) for _ in range(filters)]
+    queries = [random_filter(draw, list(COLUMNS)) for _ in range(filters)]
     opened = gl.open(path)
     live = data_files(opened)
     frame = spark.read.format("delta").load(path) if kind == "delta" else spark.read.parquet(*live)
     answers.tables[f"{kind} {change}"] += 1
     case = f"{kind} {change}, seed {seed}"
-    _compare("spark", case, asked, (_spark_before(spark, rows, asked), _spark_after(frame, asked)), answers)
-    _compare("duckdb", case, asked, (_duckdb_before(rows, asked), _duckdb_after(live, asked)), answers)
+    _compare("spark", case, queries, (_spark_before(spark, rows, queries), _spark_after(frame, queries)), answers)
+    _compare("duckdb", case, queries, (_duckdb_before(rows, queries), _duckdb_after(live, queries)), answers)
     if kind == "delta":
-        _compare("deltalake", case, asked, _deltalake(folder / "before", rows, path, asked), answers)
+        _compare("deltalake", case, queries, _deltalake(folder / "before", rows, path, queries), answers)
 
 
 def _changed(
@@ -101,21 +101,23 @@ def _changed(
     return path
 
 
-_Found = dict[int, list[int]]
+_RowsByQuery = dict[int, list[int]]
 """The ids of the rows that satisfy each filter, by its number; without those that an engine cannot answer."""
 
 
-def _compare(engine: str, case: str, asked: Sequence[Any], found: tuple[_Found, _Found], answers: Answers) -> None:
-    before, after = found
+def _compare(
+    engine: str, case: str, queries: Sequence[Any], answers_of: tuple[_RowsByQuery, _RowsByQuery], answers: Answers
+) -> None:
+    before, after = answers_of
     for number, expected in before.items():
         answers.filters[engine] += 1
         answers.rows[engine] += len(expected)
         if after.get(number) != expected:
-            where = spark_sql(asked[number])
+            where = spark_sql(queries[number])
             answers.wrong.append(f"WRONG {engine}, {case}: {where}: {expected} before, {after.get(number)} after")
 
 
-def _flagged(rows: pa.Table, count: int) -> _Found:
+def _flagged(rows: pa.Table, count: int) -> _RowsByQuery:
     ids = rows["id"].to_pylist()
     flags = [rows[f"f{number}"].to_pylist() for number in range(count)]
     return {
@@ -123,24 +125,24 @@ def _flagged(rows: pa.Table, count: int) -> _Found:
     }
 
 
-def _keyed(rows: pa.Table, count: int) -> _Found:
-    found: _Found = {number: [] for number in range(count)}
+def _keyed(rows: pa.Table, count: int) -> _RowsByQuery:
+    answers: _RowsByQuery = {number: [] for number in range(count)}
     for number, row in zip(rows["k"].to_pylist(), rows["id"].to_pylist(), strict=True):
-        found[number].append(row)
-    return {number: sorted(ids) for number, ids in found.items()}
+        answers[number].append(row)
+    return {number: sorted(ids) for number, ids in answers.items()}
 
 
-def _spark_before(spark: SparkSession, rows: pa.Table, asked: Sequence[Any]) -> _Found:
-    flags = [f"({spark_sql(node)}) AS f{number}" for number, node in enumerate(asked)]
-    return _flagged(spark_frame(spark, rows).selectExpr("id", *flags).toArrow(), len(asked))
+def _spark_before(spark: SparkSession, rows: pa.Table, queries: Sequence[Any]) -> _RowsByQuery:
+    flags = [f"({spark_sql(node)}) AS f{number}" for number, node in enumerate(queries)]
+    return _flagged(spark_frame(spark, rows).selectExpr("id", *flags).toArrow(), len(queries))
 
 
-def _spark_after(frame: DataFrame, asked: Sequence[Any]) -> _Found:
-    parts = [frame.where(spark_sql(node)).selectExpr(f"{number} AS k", "id") for number, node in enumerate(asked)]
+def _spark_after(frame: DataFrame, queries: Sequence[Any]) -> _RowsByQuery:
+    parts = [frame.where(spark_sql(node)).selectExpr(f"{number} AS k", "id") for number, node in enumerate(queries)]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.unionAll(part)
-    return _keyed(whole.toArrow(), len(asked))
+    return _keyed(whole.toArrow(), len(queries))
 
 
 def _duckdb(ask: Callable[[Any], pa.Table]) -> pa.Table:
@@ -149,8 +151,8 @@ def _duckdb(ask: Callable[[Any], pa.Table]) -> pa.Table:
         return ask(connection)
 
 
-def _duckdb_before(rows: pa.Table, asked: Sequence[Any]) -> _Found:
-    flags = ", ".join(f"({duckdb_sql(node)}) AS f{number}" for number, node in enumerate(asked))
+def _duckdb_before(rows: pa.Table, queries: Sequence[Any]) -> _RowsByQuery:
+    flags = ", ".join(f"({duckdb_sql(node)}) AS f{number}" for number, node in enumerate(queries))
 
     def ask(connection: Any) -> pa.Table:
         connection.register("held", rows)
@@ -158,16 +160,16 @@ def _duckdb_before(rows: pa.Table, asked: Sequence[Any]) -> _Found:
         connection.sql("CREATE TABLE r AS SELECT * FROM held")
         return connection.sql(f"SELECT id, {flags} FROM r").to_arrow_table()
 
-    return _flagged(_duckdb(ask), len(asked))
+    return _flagged(_duckdb(ask), len(queries))
 
 
-def _duckdb_after(files: Sequence[str], asked: Sequence[Any]) -> _Found:
+def _duckdb_after(files: Sequence[str], queries: Sequence[Any]) -> _RowsByQuery:
     source = f"read_parquet({list(files)}, hive_partitioning = false)"
-    parts = [f"SELECT {number} AS k, id FROM {source} WHERE {duckdb_sql(node)}" for number, node in enumerate(asked)]
-    return _keyed(_duckdb(lambda connection: connection.sql(" UNION ALL ".join(parts)).to_arrow_table()), len(asked))
+    parts = [f"SELECT {number} AS k, id FROM {source} WHERE {duckdb_sql(node)}" for number, node in enumerate(queries)]
+    return _keyed(_duckdb(lambda connection: connection.sql(" UNION ALL ".join(parts)).to_arrow_table()), len(queries))
 
 
-def _deltalake(before: Path, rows: pa.Table, path: str, asked: Sequence[Any]) -> tuple[_Found, _Found]:
+def _deltalake(before: Path, rows: pa.Table, path: str, queries: Sequence[Any]) -> tuple[_RowsByQuery, _RowsByQuery]:
     """What deltalake says of the same rows in a table of its own, and of ours; SQL that it cannot parse is left out."""
     from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
@@ -177,10 +179,10 @@ def _deltalake(before: Path, rows: pa.Table, path: str, asked: Sequence[Any]) ->
     def ask(sql: str) -> pa.Table:
         return pa.table(builder.execute(sql))
 
-    first: _Found = {}
-    second: _Found = {}
-    for number, node in enumerate(asked):
-        where = spark_sql(node).replace("TIMESTAMP_NTZ", "TIMESTAMP")
+    first: _RowsByQuery = {}
+    second: _RowsByQuery = {}
+    for number, node in enumerate(queries):
+        where = deltalake_sql(node)
         try:
             flagged = ask(f"SELECT id, ({where}) AS f0 FROM a")
         except Exception:  # noqa: BLE001 - DataFusion raises what it likes for SQL that is not its own
@@ -197,12 +199,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first one")
     options = parser.parse_args()
     answers = Answers()
-    with tempfile.TemporaryDirectory() as place:
-        spark = delta_session("local[2]", Path(place))
+    with tempfile.TemporaryDirectory() as temporary:
+        spark = delta_session("local[2]", Path(temporary))
         for number in range(options.count):
             kind, change = CASES[number % len(CASES)]
             seed = options.seed + number // len(CASES)
-            folder = Path(place) / str(number)
+            folder = Path(temporary) / str(number)
             check_random_table(spark, kind, change, folder, seed=seed, answers=answers)
             print(f"{number + 1:,} tables, {len(answers.wrong)} wrong answers", file=sys.stderr, flush=True)
         spark.stop()

@@ -34,9 +34,9 @@ def add_ratio_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ratios", type=Path, help="a file for the ratios, as JSON")
 
 
-def tell(found: Iterable[Ratio], path: Path | None) -> int:
-    """Print the ratios and keep them where asked; 1 if one is not good enough."""
-    ratios = list(found)
+def print_ratios(measured: Iterable[Ratio], path: Path | None) -> int:
+    """Print the ratios and write them to a file if given; 1 if one is not good enough."""
+    ratios = list(measured)
     for ratio in ratios:
         print(ratio, flush=True)
     if path is not None:
@@ -45,4 +45,4 @@ def tell(found: Iterable[Ratio], path: Path | None) -> int:
 
 
 def read_ratios(path: Path) -> list[Ratio]:
-    return [Ratio(**one) for one in json.loads(path.read_text())]
+    return [Ratio(**entry) for entry in json.loads(path.read_text())]

@@ -22,12 +22,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
-from geolake_nb.planning.scan.explain import explain
-from geolake_nb.planning.scan.reason import ScanReason
+from geolake_nb.scan.explain import explain
+from geolake_nb.scan.reason import ScanReason
 from geolake_nb.spark.collator import collator_of
 from tests.iceberg_spark import IcebergSpark
-from tests.promises import asked_partitions, asked_tables
-from tests.promises.asked_tables import Asked
+from tests.promises import partition_queries, query_fixtures
+from tests.promises.query_fixtures import QueryTable
 from tests.promises.random_questions import Question, Relation, draw_questions, filters_of
 from tests.spark_session import delta_session
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.core.predicate_ops import SpatialOp
+    from geolake_nb.model.operators import SpatialOp
 
 __all__ = ["Tally", "run"]
 
 
 @dataclass
 class Tally:
-    """What was asked, what was skipped, and what was wrong."""
+    """The questions, what was skipped, and what was wrong."""
 
-    asked: Counter[str] = field(default_factory=Counter)
-    found: Counter[str] = field(default_factory=Counter)
+    questions: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
     files: Counter[str] = field(default_factory=Counter)
     files_skipped: Counter[str] = field(default_factory=Counter)
     by_partition: Counter[str] = field(default_factory=Counter)
@@ -58,76 +58,78 @@ class Tally:
     problems: list[str] = field(default_factory=list)
 
     def lines(self) -> Iterator[str]:
-        for state in self.asked:
+        for state in self.questions:
             yield (
-                f"{state}: {self.asked[state]:,} questions, {self.found[state]:,} rows found; skipped "
+                f"{state}: {self.questions[state]:,} questions, {self.rows[state]:,} rows found; skipped "
                 f"{self.files_skipped[state]:,} of {self.files[state]:,} files, {self.by_partition[state]:,} by their "
                 f"partition, {self.groups_skipped[state]:,} of {self.groups[state]:,} row groups"
             )
 
 
-def ask(asked: Asked, state: str, seed: int, questions: int, tally: Tally) -> None:
+def ask(fixture: QueryTable, state: str, seed: int, questions: int, tally: Tally) -> None:
     """Put the questions to the table as it is now."""
-    filters = asked.questions(filters_of(seed, 20, 1000))
-    scans = [asked.by_spark(filters), asked.by_duckdb(filters)]
-    where = f"{asked.form}, {state}"
+    filters = fixture.questions(filters_of(seed, 20, 1000))
+    scans = [fixture.by_spark(filters), fixture.by_duckdb(filters)]
+    where = f"{fixture.form}, {state}"
     if not np.array_equal(scans[0].ids, scans[1].ids):
         apart = sorted(set(scans[0].ids.tolist()) ^ set(scans[1].ids.tolist()))
         tally.problems.append(f"{where}: one engine alone reads the rows {apart[:10]}")
         return
-    table = gl.open(str(asked.folder))
+    table = gl.open(str(fixture.folder))
     groups = table.row_groups()
-    held = _held(asked)
-    if {path for path, _ in held} != {_local(asked, path) for path in table.files.table["path"].to_pylist()}:
+    ids_of = _row_ids(fixture)
+    if {path for path, _ in ids_of} != {_local(fixture, path) for path in table.files.table["path"].to_pylist()}:
         tally.problems.append(f"{where}: the live files are others")
         return
-    collator = collator_of(asked.spark)
-    for question in draw_questions(seed, questions, scans[0], filters, asked.of_partitions()):
-        true = [question.judge(scan)[0] for scan in scans]
+    collator = collator_of(fixture.spark)
+    for question in draw_questions(seed, questions, scans[0], filters, fixture.of_partitions()):
+        true = [question.evaluate(scan)[0] for scan in scans]
         if not np.array_equal(*true):
             tally.problems.append(f"{where}: Spark and DuckDB differ on {question}")
             continue
-        found = explain(table.snapshot, question.predicate(), row_groups=groups, collator=collator)
+        explanation = explain(table.snapshot, question.predicate(), row_groups=groups, collator=collator)
         wanted = set(scans[0].ids[true[0]].tolist())
-        kept = {_local(asked, path) for path in found.files.filter(found.files["kept"])["path"].to_pylist()}
-        read = _ids(held, {one for one in held if one[0] in kept})
+        kept = {
+            _local(fixture, path) for path in explanation.files.filter(explanation.files["kept"])["path"].to_pylist()
+        }
+        read = _ids(ids_of, {key for key in ids_of if key[0] in kept})
         tally.problems += _lost(f"{where}: the files", question, wanted - read)
-        assert found.row_groups is not None
-        some = found.row_groups.filter(found.row_groups["kept"]).select(["path", "row_group"]).to_pylist()
-        chosen = {(_local(asked, one["path"]), one["row_group"]) for one in some}
-        tally.problems += _lost(f"{where}: the row groups", question, wanted - _ids(held, chosen))
-        tally.asked[where] += 1
-        tally.found[where] += len(wanted)
+        assert explanation.row_groups is not None
+        some = explanation.row_groups.filter(explanation.row_groups["kept"]).select(["path", "row_group"]).to_pylist()
+        chosen = {(_local(fixture, group["path"]), group["row_group"]) for group in some}
+        tally.problems += _lost(f"{where}: the row groups", question, wanted - _ids(ids_of, chosen))
+        tally.questions[where] += 1
+        tally.rows[where] += len(wanted)
         if isinstance(question, Relation):
             tally.relations[question.op] += len(wanted)
-        tally.files[where] += len(found.files)
-        tally.files_skipped[where] += len(found.files) - len(kept)
-        tally.by_partition[where] += int(found.judgement.among(ScanReason.PARTITION).sum())
-        tally.groups[where] += len(held)
-        tally.groups_skipped[where] += len(held) - len(chosen)
+        tally.files[where] += len(explanation.files)
+        tally.files_skipped[where] += len(explanation.files) - len(kept)
+        tally.by_partition[where] += int(explanation.pruning.among(ScanReason.PARTITION).sum())
+        tally.groups[where] += len(ids_of)
+        tally.groups_skipped[where] += len(ids_of) - len(chosen)
 
 
 def _lost(what: str, question: Question, rows: set[int]) -> list[str]:
     return [f"{what} that are kept lack the rows {sorted(rows)[:10]} of {question.predicate()}"] if rows else []
 
 
-def _held(asked: Asked) -> dict[tuple[Path, int], np.ndarray]:
+def _row_ids(table: QueryTable) -> dict[tuple[Path, int], np.ndarray]:
     """The ids of each row group, by pyarrow."""
-    found = {}
-    for path in asked.files():
+    ids_of = {}
+    for path in table.files():
         with pq.ParquetFile(path) as file:
             for number in range(file.metadata.num_row_groups):
-                found[path, number] = file.read_row_group(number, columns=["id"])["id"].to_numpy()
-    return found
+                ids_of[path, number] = file.read_row_group(number, columns=["id"])["id"].to_numpy()
+    return ids_of
 
 
-def _ids(held: dict[tuple[Path, int], np.ndarray], chosen: set[tuple[Path, int]]) -> set[int]:
-    return set(np.concatenate([held[one] for one in chosen]).tolist()) if chosen else set()
+def _ids(ids_of: dict[tuple[Path, int], np.ndarray], chosen: set[tuple[Path, int]]) -> set[int]:
+    return set(np.concatenate([ids_of[key] for key in chosen]).tolist()) if chosen else set()
 
 
-def _local(asked: Asked, path: str) -> Path:
+def _local(table: QueryTable, path: str) -> Path:
     plain = Path(path.removeprefix("file://").removeprefix("file:"))
-    return plain if plain.is_absolute() else asked.folder / (unquote(path) if asked.form == "delta" else path)
+    return plain if plain.is_absolute() else table.folder / (unquote(path) if table.form == "delta" else path)
 
 
 def run(
@@ -144,9 +146,9 @@ def run(
     """All operations on one table of each format, and on one that is partitioned."""
     for form in forms:
         for kind, states, rows, partitions in (
-            ("asked", asked_tables, size, {}),
+            ("queried", query_fixtures, size, {}),
             # Each partition is a file of its own.
-            ("partitioned", asked_partitions, size // 2, asked_partitions.COLUMNS),
+            ("partitioned", partition_queries, size // 2, partition_queries.COLUMNS),
         ):
             path, name = folder / f"{kind}_{form}_{seed}", ""
             if form == "iceberg":
@@ -154,16 +156,16 @@ def run(
                 name = f"ice.{kind}.t{seed}"
                 path = iceberg.warehouse / kind / f"t{seed}"
             its_own = iceberg if form == "iceberg" else None
-            asked = Asked(form, path, spark, its_own, name, partitions=partitions)
-            for state in getattr(states, f"{form}_states")(asked, seed, rows):
-                ask(asked, f"{kind}, {state}" if partitions else state, seed, questions, tally)
+            table = QueryTable(form, path, spark, its_own, name, partitions=partitions)
+            for state in getattr(states, f"{form}_states")(table, seed, rows):
+                ask(table, f"{kind}, {state}" if partitions else state, seed, questions, tally)
         if form != "parquet":
-            made = Asked(form, folder / f"converted_{form}_{seed}", spark)
-            for state in asked_tables.converted_states(made, seed, size):
+            made = QueryTable(form, folder / f"converted_{form}_{seed}", spark)
+            for state in query_fixtures.converted_states(made, seed, size):
                 ask(made, state, seed, questions, tally)
         if form == "delta":
-            made = Asked(form, folder / f"enabled_{seed}", spark)
-            for state in asked_tables.enabled_states(made, seed, size):
+            made = QueryTable(form, folder / f"enabled_{seed}", spark)
+            for state in query_fixtures.enabled_states(made, seed, size):
                 ask(made, state, seed, questions, tally)
 
 

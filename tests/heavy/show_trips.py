@@ -1,9 +1,9 @@
 """Taxi trips of SpatialBench from plain Parquet to a table of which a window reads next to nothing.
 
 `python -m tests.heavy.show_trips` makes 6 million trips (binary WKB, no geo metadata), converts them to Delta, rewrites
-the table in the order of the pick-up points, and asks for 200 windows of one degree around random rows. It fails unless
+the table in the order of the pick-up points, and queries 200 windows of one degree around random rows. It fails unless
 every window read the whole table before, the median window reads less than 2% of the bytes afterwards (by files, then
-by row groups), and each finds exactly the rows that a scan of the Parquet files finds. `-s 0.02` is a small dose,
+by row groups), and each finds exactly the rows that a scan of the Parquet files finds. `-s 0.02` is a short run,
 `--format iceberg` another format, `--format all` each of them.
 """
 
@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.box import Box
-from geolake_nb.formats.data_files import data_keys
-from geolake_nb.planning.scan.explain import explain
+from geolake_nb.model.box import Box
+from geolake_nb.scan.data_files import data_keys
+from geolake_nb.scan.explain import explain
 from tests.spark_session import delta_session
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ MOST = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Displayable:
     """What the windows read, as shares of the bytes, and whether they found what a scan finds."""
 
     before: np.ndarray
@@ -67,7 +67,7 @@ def show(
     files: int | None = None,
     seed: int = 1,
     to: str = "delta",
-) -> Shown:
+) -> Displayable:
     """Convert, rewrite and ask; prints what happens."""
     files = files or FILES.get(to, 128)
     parts = make_trips(folder, scale)
@@ -113,19 +113,19 @@ def _points(files: Sequence[Path]) -> np.ndarray:
 
 def _share(table: gl.Table, box: Box, groups: pa.Table | None = None) -> tuple[float, float, pa.Table | None]:
     """The share of the bytes that a window reads by files and by row groups, and the row groups."""
-    found = explain(table.snapshot, box, column=PICKUP, row_groups=groups)
-    by_files = found.read.bytes / found.total.bytes
-    if groups is None or found.row_groups is None:
+    explanation = explain(table.snapshot, box, column=PICKUP, row_groups=groups)
+    by_files = explanation.read.bytes / explanation.total.bytes
+    if groups is None or explanation.row_groups is None:
         return by_files, by_files, None
-    size, kept = np.asarray(found.row_groups["bytes"]), np.asarray(found.row_groups["kept"])
-    return by_files, float(size[kept].sum() / size.sum()), found.row_groups.filter(found.row_groups["kept"])
+    size, kept = np.asarray(explanation.row_groups["bytes"]), np.asarray(explanation.row_groups["kept"])
+    return by_files, float(size[kept].sum() / size.sum()), explanation.row_groups.filter(explanation.row_groups["kept"])
 
 
-def _ask(folder: Path, boxes: Sequence[Box], points: np.ndarray, before: np.ndarray) -> Shown:
+def _ask(folder: Path, boxes: Sequence[Box], points: np.ndarray, before: np.ndarray) -> Displayable:
     table = gl.open(str(folder))
     groups = table.row_groups()
     paths = table.files.table["path"].to_pylist()
-    shares, found, wrong = [], 0, 0
+    shares, rows_found, wrong = [], 0, 0
     opened = {
         path: pq.ParquetFile(folder / key, arrow_extensions_enabled=False)
         for path, key in zip(paths, data_keys(table.snapshot), strict=True)
@@ -140,10 +140,10 @@ def _ask(folder: Path, boxes: Sequence[Box], points: np.ndarray, before: np.ndar
             values = opened[path].read_row_group(group, columns=[PICKUP]).column(0)
             count += int(shapely.intersects(area, shapely.from_wkb(values.to_numpy())).sum())
         inside = (points >= (box.xmin, box.ymin)) & (points <= (box.xmax, box.ymax))
-        found += count
+        rows_found += count
         wrong += count != int(inside.all(axis=1).sum())
     by = np.array(shares)
-    return Shown(before, by[:, 0], by[:, 1], found, wrong)
+    return Displayable(before, by[:, 0], by[:, 1], rows_found, wrong)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,16 +158,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(exist_ok=True, parents=True)
     spark = delta_session("local[*]", folder)
     try:
-        asked = FORMATS if options.format == "all" else (options.format,)
-        held = [_held(spark, folder, options.scale, options.windows, one) for one in asked]
+        formats = FORMATS if options.format == "all" else (options.format,)
+        results = [_passed(spark, folder, options.scale, options.windows, format_) for format_ in formats]
     finally:
         spark.stop()
         if options.keep is None:
             shutil.rmtree(folder)
-    return 0 if all(held) else 1
+    return 0 if all(results) else 1
 
 
-def _held(spark: SparkSession, folder: Path, scale: float, windows: int, to: str) -> bool:
+def _passed(spark: SparkSession, folder: Path, scale: float, windows: int, to: str) -> bool:
     shown = show(spark, folder, scale=scale, windows=windows, to=to)
     medians = np.median(shown.by_files), np.median(shown.by_row_groups)
     print(f"{to}: a median window reads {medians[0]:.2%} of the bytes by files, {medians[1]:.2%} by row groups")

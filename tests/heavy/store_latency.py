@@ -65,21 +65,21 @@ def measured(store: Served, act: Callable[[], object]) -> Figures:
     return Figures(seconds, len(seen), longest_chain(seen), most_in_flight(seen))
 
 
-def is_opened_late(name: str, held: Path, options: argparse.Namespace) -> bool:
+def is_opened_late(name: str, root: Path, options: argparse.Namespace) -> bool:
     """Print what opening takes; whether it is too much."""
-    folder = held / "lake" / "t"
+    folder = root / "lake" / "t"
     MAKERS[name](folder, options.files)
     disk: list[float] = []
     prompt: list[float] = []
-    found: list[Figures] = []
-    with folder_store(held, delay=0) as quick, folder_store(held, delay=options.delay) as slow:
+    figures: list[Figures] = []
+    with folder_store(root, delay=0) as quick, folder_store(root, delay=options.delay) as slow:
         answer = min(slow.seconds(["lake/none"]) for _ in range(10))
         for _ in range(options.rounds):  # in turns: the machine is as busy for one as for the other
             disk.append(timed(lambda: gl.open(str(folder))))
             prompt.append(timed(lambda: gl.open("s3://lake/t", storage_options=quick.options)))
-            found.append(measured(slow, lambda: gl.open("s3://lake/t", storage_options=slow.options)))
+            figures.append(measured(slow, lambda: gl.open("s3://lake/t", storage_options=slow.options)))
     shutil.rmtree(folder)
-    got = min(found, key=lambda one: one.seconds)
+    got = min(figures, key=lambda figures: figures.seconds)
     limit = NOISE * (min(prompt) + answer * got.chain)
     late = got.chain > LONGEST_CHAIN or got.seconds > limit
     print(f"{'open, ' + name:28}{min(disk):9.3f}{min(prompt):9.3f}{got.seconds:9.3f}{limit:9.3f}{got.requests:10,}"
@@ -87,10 +87,10 @@ def is_opened_late(name: str, held: Path, options: argparse.Namespace) -> bool:
     return late
 
 
-def are_footers_late(held: Path, options: argparse.Namespace) -> bool:
+def are_footers_late(root: Path, options: argparse.Namespace) -> bool:
     """Print what reading footers takes; whether they are asked for too few at a time, or more than once."""
-    folder = many_files(held / "lake" / "footers", options.footers)
-    with folder_store(held, delay=options.delay) as store:
+    folder = many_files(root / "lake" / "footers", options.footers)
+    with folder_store(root, delay=options.delay) as store:
         table = gl.open("s3://lake/footers", storage_options=store.options)
         got = measured(store, table.row_groups)
     local = timed(gl.open(str(folder)).row_groups)
@@ -109,9 +109,9 @@ def main() -> None:
     options = parser.parse_args()
     times = "".join(f"{name:>9}" for name in ("disk", "at once", "delayed", "at most"))
     print(f"{'what, in seconds':28}{times}{'requests':>10}{'in a row':>10}{'at once':>9}")
-    with tempfile.TemporaryDirectory() as held:
-        late = [is_opened_late(name, Path(held), options) for name in MAKERS]
-        late.append(are_footers_late(Path(held), options))
+    with tempfile.TemporaryDirectory() as root:
+        late = [is_opened_late(name, Path(root), options) for name in MAKERS]
+        late.append(are_footers_late(Path(root), options))
     raise SystemExit(any(late))
 
 

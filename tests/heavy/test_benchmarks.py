@@ -32,9 +32,9 @@ RUNS: dict[str, tuple[list[Run], str | None]] = {
 @pytest.mark.parametrize("what", RUNS)
 def test_what_fails_a_run(what):
     runs, fault = RUNS[what]
-    found = faults(runs, BEFORE)
-    assert bool(found) == (fault is not None)
-    assert fault is None or fault in "\n".join(found)
+    problems = faults(runs, BEFORE)
+    assert bool(problems) == (fault is not None)
+    assert fault is None or fault in "\n".join(problems)
 
 
 def test_what_was_left_out_is_not_missed():
@@ -43,7 +43,7 @@ def test_what_was_left_out_is_not_missed():
 
 
 @pytest.mark.parametrize(
-    ("first", "asked"),
+    ("first", "expected"),
     [
         (Run("a", (ratio(2.0),)), 1),
         (Run("a", (ratio(1.0),)), 2),
@@ -52,11 +52,11 @@ def test_what_was_left_out_is_not_missed():
     ],
     ids=["good", "worse", "too slow", "a limit of its own"],
 )
-def test_what_falls_short_is_run_once_more(first, asked, capsys):
+def test_what_falls_short_is_run_once_more(first, expected, capsys):
     answers = [first, Run("a", (ratio(3.0),), 7)]
     given = iter(answers)
-    assert measured(["a", "--rounds", "2"], BEFORE, lambda words: next(given)) is answers[asked - 1]
-    assert ("a is run once more" in capsys.readouterr().out) == (asked == 2)
+    assert measured(["a", "--rounds", "2"], BEFORE, lambda words: next(given)) is answers[expected - 1]
+    assert ("a is run once more" in capsys.readouterr().out) == (expected == 2)
 
 
 def test_the_best_is_kept_through_many_small_steps_down():
@@ -78,17 +78,17 @@ def test_the_best_is_kept_through_many_small_steps_down():
 
 
 @pytest.mark.parametrize(("times", "code", "writes"), [(2.1, 0, True), (2.1, 1, False), (1.0, 0, False)])
-def test_a_run_that_fails_leaves_the_readme_as_it_is(tmp_path, monkeypatch, times, code, writes):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"{BEGIN}\n| open | deltalake | 2.00 |\n{END}\n")
-    before = readme.read_text()
+def test_a_run_that_fails_leaves_the_page_as_it_is(tmp_path, monkeypatch, times, code, writes):
+    page = tmp_path / "benchmarks.md"
+    page.write_text(f"{BEGIN}\n| open | deltalake | 2.00 |\n{END}\n")
+    before = page.read_text()
     monkeypatch.setattr(benchmarks, "install_peers", lambda: None)
-    monkeypatch.setattr(benchmarks, "README", readme)
+    monkeypatch.setattr(benchmarks, "PAGE", page)
     monkeypatch.setattr(benchmarks, "PLOT", tmp_path / "plot.svg")
     monkeypatch.setattr(benchmarks, "plot", lambda ratios, path: path.touch())
     monkeypatch.setattr(benchmarks, "RUNS", {"a": ["bench_a"]})
     monkeypatch.setattr(benchmarks, "run", lambda words, folder: Run(words[0], (ratio(times),), code))
     monkeypatch.setattr("sys.argv", ["benchmarks"])
     assert benchmarks.main() == (0 if writes else 1)
-    assert (readme.read_text() != before) == writes
+    assert (page.read_text() != before) == writes
     assert (tmp_path / "plot.svg").exists() == writes

@@ -17,7 +17,7 @@ from pathlib import Path
 from geolake_nb.formats.delta import open_delta
 from geolake_nb.formats.delta.commit import DeltaCommit, commit
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 
 SCHEMA = json.dumps({"type": "struct", "fields": [{"name": "id", "type": "long", "nullable": True, "metadata": {}}]})
 
@@ -56,24 +56,24 @@ def race(folder: Path, *, commits: int, processes: int = 2) -> Race:
         run.stdin.write("go\n")
         run.stdin.flush()
     rebased = 0
-    told: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for number, run in enumerate(runs):
         out, _ = run.communicate(timeout=600)
         if run.returncode:
             raise SystemExit(f"process {number} failed")
         result = json.loads(out)
         rebased += result["rebased"]
-        told |= result["versions"]
+        versions |= result["versions"]
     seconds = time.perf_counter() - start
     listing = list_log(storage)
-    held = {
+    stored = {
         json.loads(storage.read(entry.path).split(b"\n")[0])["commitInfo"]["txnId"]: version
         for version, entry in listing.commits.items()
     }
     paths = open_delta(storage).files.table["path"].to_pylist()
     wanted = {f"{number}-{index}" for number in range(processes) for index in range(commits)}
     lost = len(wanted - {path.removesuffix(".parquet") for path in paths})
-    lost += sum(held.get(name) != version for name, version in told.items())
+    lost += sum(stored.get(name) != version for name, version in versions.items())
     lost += abs(listing.latest - len(wanted)) + abs(len(paths) - len(wanted))
     lost += len([path for path in (folder / "_delta_log").iterdir() if path.name.endswith(".tmp")])
     return Race(len(wanted), lost, rebased, seconds)

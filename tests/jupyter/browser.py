@@ -59,8 +59,8 @@ def contrast(part: Locator) -> float:
     """How well the text of an element stands out from what lies behind it: 1 is not at all, 21 is black on white."""
     ink, *grounds = (_parts(colour) for colour in part.evaluate(COLOURS))
     ground = np.ones(3)
-    for one in reversed(grounds):
-        ground = _over(one, ground)
+    for layer in reversed(grounds):
+        ground = _over(layer, ground)
     low, high = sorted(_luminance(colour) for colour in (_over(ink, ground), ground))
     return (high + 0.05) / (low + 0.05)
 
@@ -113,14 +113,14 @@ class MapPage:
         return box["x"], box["y"]
 
     def on_screen(self, longitude: float, latitude: float) -> tuple[float, float]:
-        place = self.ask("map.pixelOf(...argument)", [longitude, latitude])
+        pixel = self.ask("map.pixelOf(...argument)", [longitude, latitude])
         x, y = self.corner
-        return x + place["x"], y + place["y"]
+        return x + pixel["x"], y + pixel["y"]
 
-    def place(self, x: float, y: float) -> tuple[float, float]:
+    def position(self, x: float, y: float) -> tuple[float, float]:
         left, top = self.corner
-        place = self.ask("map.placeOf(...argument)", [x - left, y - top])
-        return place["longitude"], place["latitude"]
+        position = self.ask("map.positionOf(...argument)", [x - left, y - top])
+        return position["longitude"], position["latitude"]
 
     def hover(self, longitude: float, latitude: float) -> str | None:
         """The text of the card over a place, `None` without a card."""
@@ -184,7 +184,7 @@ def open_map(
 
     page.route("**/*", allow)
     page.on("pageerror", lambda error: opened.problems.append(str(error)))
-    page.on("console", lambda said: opened.problems.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda message: opened.problems.append(message.text) if message.type == "error" else None)
     page.goto(path.as_uri())
     wait_until(page, "window.geolakeMap !== undefined")
     opened.settle()

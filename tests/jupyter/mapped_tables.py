@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.api.table import Table
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, GeometryType, StructType
-from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns
-from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat
+from geolake_nb.formats.registry import PARQUET
+from geolake_nb.model.file_table import BoundSource, FileTable, GeoStatsColumns
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.snapshot import Protocol, Snapshot
+from geolake_nb.model.types import Field, GeometryType, StructType
 
 if TYPE_CHECKING:
-    from geolake_nb.core.types import DataType
+    from geolake_nb.model.types import DataType
 
 
 class NoSource:
@@ -29,7 +30,7 @@ class NoSource:
 def geo_stats(boxes: np.ndarray) -> GeoStatsColumns:
     """The statistics of boxes; NaN stands for one that is not there."""
     sides = ("xmin", "ymin", "xmax", "ymax")
-    arrays = {side: pa.array(boxes[:, place], from_pandas=True) for place, side in enumerate(sides)}
+    arrays = {side: pa.array(boxes[:, index], from_pandas=True) for index, side in enumerate(sides)}
     return GeoStatsColumns(arrays, source=BoundSource.LOG, null_count=pa.array(np.zeros(len(boxes), np.int64)))
 
 
@@ -39,9 +40,9 @@ def mapped_snapshot(
     boxes = np.asarray(boxes, np.float64).reshape(-1, 4)
     count = len(boxes)
     draw = np.random.default_rng(5)
-    days = [f"2026-01-{place % 28 + 1:02}" for place in range(count)]
+    days = [f"2026-01-{index % 28 + 1:02}" for index in range(count)]
     files = FileTable.of(
-        path=pa.array([name.format(place) for place in range(count)], pa.string()),
+        path=pa.array([name.format(index) for index in range(count)], pa.string()),
         bytes=pa.array(draw.integers(10**6, 2 * 10**8, count)),
         rows=pa.array(draw.integers(10**3, 10**6, count)),
         partitions={"day": pa.array(days, pa.string())},
@@ -49,7 +50,7 @@ def mapped_snapshot(
         geo={column: geo_stats(boxes) for column in columns},
     )
     schema = Schema(StructType(tuple(Field(column, type_ or GeometryType()) for column in columns)))
-    return Snapshot(TableFormat.PARQUET, "/tables/roads", None, None, schema, Protocol("Parquet"), files)
+    return Snapshot(PARQUET, "/tables/roads", None, None, schema, Protocol("Parquet"), files)
 
 
 def mapped_table(boxes: Any, type_: DataType | None = None, **options: Any) -> Table:
@@ -66,11 +67,11 @@ def random_boxes(count: int, seed: int = 1) -> np.ndarray:
 
 def touching(boxes: np.ndarray, window: Any) -> np.ndarray:
     """Which boxes share a point with the window: by cutting both at 180 degrees, unlike what is tested."""
-    found = np.zeros(len(boxes), bool)
+    hits = np.zeros(len(boxes), bool)
     for west, south, east, north in _cut(np.asarray(window, float)[None, :]):
         for w, s, e, n in _cut(boxes):
-            found |= (w <= east) & (e >= west) & (s <= north) & (n >= south)
-    return found
+            hits |= (w <= east) & (e >= west) & (s <= north) & (n >= south)
+    return hits
 
 
 def _cut(boxes: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:

@@ -84,8 +84,8 @@ def make_named_parquet(folder: Path, texts: Sequence[str]) -> Path:
     for number, text in enumerate(texts):
         geo = {**GEO, "columns": {"geom": {**GEO["columns"]["geom"], "crs": _named_crs(texts[0])}}}
         rows = points(number * 3, 3)
-        for one in texts:
-            rows = rows.append_column(f"column {one}", rows["id"])
+        for name in texts:
+            rows = rows.append_column(f"column {name}", rows["id"])
         path = folder / f"file {number} {text.replace('/', '|')}.parquet"
         pq.write_table(rows.replace_schema_metadata({"geo": json.dumps(geo), f"key {text}": text}), path)
     return folder

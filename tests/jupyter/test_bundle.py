@@ -37,8 +37,8 @@ def hash_of_sources(widgets: Path) -> str:
 
 def banner_hash(bundle: Path) -> str:
     """What the first line of a bundle says of its sources."""
-    found = re.search(r"sha256 ([0-9a-f]{64})", bundle.read_text(encoding="utf-8")[:200])
-    return "" if found is None else found.group(1)
+    match = re.search(r"sha256 ([0-9a-f]{64})", bundle.read_text(encoding="utf-8")[:200])
+    return "" if match is None else match.group(1)
 
 
 def test_the_bundle_was_built_from_these_sources():
@@ -61,8 +61,8 @@ def test_the_bundle_asks_no_host_for_anything(code):
 def test_the_bundle_has_no_markup_from_data():
     for path in (WIDGETS / "src").rglob("*.ts"):
         text = path.read_text()
-        for door in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
-            assert door not in text, f"{path.name}: {door}"
+        for step in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert step not in text, f"{path.name}: {step}"
         assert len(text.splitlines()) <= 400, path.name
 
 

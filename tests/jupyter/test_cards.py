@@ -9,18 +9,20 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan, Report
-from geolake_nb.core.collation import Collation
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.showing import Shown
-from geolake_nb.core.types import Field, ListType, PrimitiveType, StringType, StructType
-from geolake_nb.formats.snapshot import Feature, History, Protocol, TableFormat, VersionInfo
+from geolake_nb.checks.finding import Finding, Findings, Scope, Severity, SkippedCheck
+from geolake_nb.formats.delta.table_collations import ColumnCollation, TableCollations
+from geolake_nb.formats.registry import DELTA
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.plan_view import PlanView
-from geolake_nb.jupyter.shown_rows import ShownRows
-from geolake_nb.planning.change import Change, OneWayDoor, Reads, Verb
-from geolake_nb.planning.delta.table_collations import ColumnCollation, TableCollations
-from geolake_nb.planning.engines import ENGINE_FACTS
-from geolake_nb.planning.health.finding import Finding, Findings, NotJudged, Place, Severity, SpecReference
+from geolake_nb.jupyter.table_rows import TableRows
+from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
+from geolake_nb.model.collation import Collation
+from geolake_nb.model.display import Displayable
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.snapshot import Feature, History, Protocol, VersionInfo
+from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.types import Field, ListType, PrimitiveType, StringType, StructType
+from geolake_nb.scan.engines import ENGINE_FACTS
 from tests import small_tables
 from tests.jupyter.html_reading import read, shape_of, text_of
 from tests.jupyter.named_tables import Names, make_named
@@ -45,26 +47,27 @@ def plan(table, change):
 
 
 def change(**options):
-    return Change(Verb.COLLATIONS, TableFormat.DELTA, "/t", 3, **options)
+    return Change(Verb.COLLATIONS, DELTA, "/t", 3, **options)
 
 
 def values_of(table):
     """One value of every kind that shows itself, from the metadata alone."""
     text = table.schema.fields[0].name
     spec = SpecReference("Delta", "Statistics")
-    place = Place(table.schema.fields[-1].name, tuple(table.files.table["path"].to_pylist()), 5)
-    found = [
-        Finding("bounds.missing", one, place, f"it has {text}", spec, f"geolake repair {text}") for one in Severity
+    scope = Scope(table.schema.fields[-1].name, tuple(table.files.table["path"].to_pylist()), 5)
+    findings = [
+        Finding("bounds.missing", severity, scope, f"it has {text}", spec, f"geolake repair {text}")
+        for severity in Severity
     ]
     made = Change(
         Verb.REPAIR,
-        TableFormat.DELTA,
+        DELTA,
         table.location,
         1,
         actions=[f'{{"add": "{text}"}}'],
-        says=(f"It says {text}.",),
+        notes=(f"It says {text}.",),
         reads=Reads(2, 100),
-        doors=(OneWayDoor("collations", f"Nobody reads {text}."),),
+        irreversible_steps=(IrreversibleStep("collations", f"Nobody reads {text}."),),
         undo=f"undo {text}",
         engines=ENGINE_FACTS[:5],
     )
@@ -76,14 +79,14 @@ def values_of(table):
         "files": table.files,
         "history": table.history(),
         "explanation": table.explain("`" + text.replace("`", "``") + "` IS NOT NULL"),
-        "findings": Findings(table.location, tuple(found), (NotJudged("rule", text),)),
+        "findings": Findings(table.location, tuple(findings), (SkippedCheck("rule", text),)),
         "checked": table.check(footers=False),
         "diff": table.diff(0, 1),
         "plan": Plan(made, table._source),
         "report": Report("repair", table.location, 3, text, (1, 2), {text: 3}, 0.5),
         "collations": TableCollations(table.location, 2, (collated,)),
         "own collations": table.collations,
-        "rows": ShownRows("row groups", pa.table({text: [text, None], "n": [1.5, 2.0], "l": [[1], []]})),
+        "rows": TableRows("row groups", pa.table({text: [text, None], "n": [1.5, 2.0], "l": [[1], []]})),
     }  # fmt: skip
 
 
@@ -93,26 +96,26 @@ def test_a_hostile_text_makes_no_element_and_no_attribute(tmp_path, text):
     twin = values_of(gl.open(make_named(tmp_path, Names(plain, "plain"))))
     hostile = values_of(gl.open(make_named(tmp_path, Names(text, "a <b onclick=x>'\"&"))))
     for kind, value in hostile.items():
-        # The same card with harmless texts is the judge: the texts differ, and nothing else.
+        # The same card with harmless texts is the reference: only the texts differ.
         assert shape_of(render(value)) == shape_of(render(twin[kind])), kind
 
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if text not in PRINTABLE and text and "\ud800" not in text])
 def test_what_has_no_shape_is_written_out(tmp_path, text):
     for kind, value in values_of(gl.open(make_named(tmp_path, Names(text)))).items():
-        found = read(render(value))
-        assert {name for _, attributes in found.elements for name, _ in attributes} <= ATTRIBUTES, kind
-        shown = "".join(found.texts)
-        assert all(one.isprintable() or one == "\n" for one in shown), kind
+        parsed = read(render(value))
+        assert {name for _, attributes in parsed.elements for name, _ in attributes} <= ATTRIBUTES, kind
+        shown = "".join(parsed.texts)
+        assert all(character.isprintable() or character == "\n" for character in shown), kind
         assert text not in shown, kind
         if kind not in ("protocol", "report"):  # their texts are ours in a table that was opened
-            assert all(one.isprintable() or one == "\n" for one in str(value)), kind
+            assert all(character.isprintable() or character == "\n" for character in str(value)), kind
             assert text not in str(value), kind
 
 
 def test_every_kind_of_value_has_a_card_and_a_text(table):
     for kind, value in values_of(table).items():
-        assert isinstance(value, Shown), kind
+        assert isinstance(value, Displayable), kind
         assert value._repr_html_().startswith('<div class="geolake-card'), kind
         assert value._repr_mimebundle_() == {"text/plain": str(value)}
 
@@ -129,8 +132,8 @@ def test_the_card_of_a_table_says_what_the_table_is(table):
 
 def test_the_card_of_each_format_is_made(tmp_path):
     for make in (small_tables.make_parquet, small_tables.make_havasu, small_tables.make_rasters):
-        held = gl.open(make(tmp_path / make.__name__))
-        assert held.snapshot.format.value.capitalize() in text_of(render(held))
+        table = gl.open(make(tmp_path / make.__name__))
+        assert table.snapshot.format.title in text_of(render(table))
 
 
 def test_a_table_without_bounds_has_an_empty_bar(bare):
@@ -184,10 +187,10 @@ def test_a_plan_shows_its_exact_actions_and_whom_it_locks_out(bare):
     assert "Cannot read it: deltalake 1.6" in shown
 
 
-def test_a_plan_names_its_doors(table):
-    door = OneWayDoor("collations", "Only Delta Kernel can write the table afterwards.")
-    shown = text_of(render(plan(table, change(actions=["{}"], doors=(door,)))))
-    assert "One way: Only Delta Kernel can write the table afterwards. Its name is collations." in shown
+def test_a_plan_names_its_irreversible_steps(table):
+    step = IrreversibleStep("collations", "Only Delta Kernel can write the table afterwards.")
+    shown = text_of(render(plan(table, change(actions=["{}"], irreversible_steps=(step,)))))
+    assert "Cannot be undone: Only Delta Kernel can write the table afterwards. Step collations." in shown
     assert "consent=['collations']" in shown
 
 
@@ -219,7 +222,7 @@ def test_an_empty_schema_history_protocol_and_file_list_have_cards(tmp_path):
     assert "0 columns" in text_of(render(Schema()))
     assert "0 versions" in text_of(render(History()))
     assert "reader 1" in text_of(render(Protocol("reader 1")))
-    assert "0" in text_of(render(ShownRows("rasters", pa.table({"path": pa.array([], pa.string())}))))
+    assert "0" in text_of(render(TableRows("rasters", pa.table({"path": pa.array([], pa.string())}))))
 
 
 def test_a_long_history_is_cut():
@@ -233,25 +236,25 @@ def test_a_value_of_no_card_is_left_to_the_notebook():
 
 def test_tables_have_headers_and_pictures_have_words(table):
     for value in values_of(table).values():
-        found = read(render(value))
-        for tag, attributes in found.elements:
+        parsed = read(render(value))
+        for tag, attributes in parsed.elements:
             known = dict(attributes)
             if tag == "th":
                 assert known.get("scope") in ("col", "row")
             if known.get("role") in ("img", "region"):
                 assert known.get("aria-label")
-        assert [tag for tag, _ in found.elements].count("details") == [tag for tag, _ in found.elements].count(
+        assert [tag for tag, _ in parsed.elements].count("details") == [tag for tag, _ in parsed.elements].count(
             "summary"
         )
 
 
-def test_apply_stays_shut_until_every_door_is_named(table, monkeypatch):
-    doors = (OneWayDoor("collations", "why"), OneWayDoor("geospatial", "why"))
-    planned = plan(table, change(actions=["{}"], doors=doors))
-    asked = {}
+def test_apply_is_disabled_until_every_irreversible_step_is_named(table, monkeypatch):
+    irreversible_steps = (IrreversibleStep("collations", "why"), IrreversibleStep("geospatial", "why"))
+    planned = plan(table, change(actions=["{}"], irreversible_steps=irreversible_steps))
+    calls = {}
 
     def apply(**options):
-        asked.update(options)
+        calls.update(options)
         return Report("collations", "/t", 4, "", (), {}, 0.1)
 
     monkeypatch.setattr(planned, "apply", apply)
@@ -264,17 +267,17 @@ def test_apply_stays_shut_until_every_door_is_named(table, monkeypatch):
     assert view.apply_button.disabled
     view.consents["geospatial"].value = " geospatial "
     assert not view.apply_button.disabled
-    assert asked == {}
+    assert calls == {}
     view.apply_button.click()
     view.wait(10)
     assert view.report.version == 4
-    assert (asked["consent"], asked["expect"]) == (["collations", "geospatial"], planned.hash)
+    assert (calls["consent"], calls["expect"]) == (["collations", "geospatial"], planned.hash)
     assert "Done." in view.status.value
     assert view.apply_button.disabled
     view.apply_button.click()
 
 
-def test_a_plan_without_doors_is_applied_by_one_click(bare):
+def test_a_plan_without_irreversible_steps_is_applied_by_one_click(bare):
     view = PlanView(bare.plan_repair())
     view.apply_button.click()
     view.wait(30)
@@ -286,7 +289,7 @@ def test_cancel_before_apply_changes_nothing(bare):
     view = PlanView(bare.plan_repair())
     view.cancel_button.click()
     assert view.apply_button.disabled
-    assert "nothing was changed" in view.status.value
+    assert "no changes were made" in view.status.value
     assert gl.open(bare.location).version == 1
 
 

@@ -13,11 +13,11 @@ from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
 from geolake_nb.jupyter.collation_editor import CollationEditor
 from geolake_nb.jupyter.completion import offers
 from tests import small_tables
+from tests.formats.delta.test_collate import V, collated, stats, string, table
 from tests.jupyter.html_reading import read, text_of
 from tests.jupyter.named_tables import Names, make_named
 from tests.jupyter.shell import notebook
 from tests.jupyter.test_html import HOSTILE
-from tests.planning.delta.test_collate import V, collated, stats, string, table
 
 ARRAY = {"type": "array", "elementType": "string", "containsNull": True}
 MAP = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
@@ -34,9 +34,9 @@ FEATURES = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["co
 
 @pytest.fixture
 def nested(tmp_path):
-    held = {f"icu.de_CI.{V}": ["name"]}
+    stored = {f"icu.de_CI.{V}": ["name"]}
     return table(
-        tmp_path / "t", stats("a", held), stats("b"), fields=NESTED, protocol=FEATURES, hints={"icu.de_CI": [V]}
+        tmp_path / "t", stats("a", stored), stats("b"), fields=NESTED, protocol=FEATURES, hints={"icu.de_CI": [V]}
     )
 
 
@@ -49,8 +49,8 @@ def choose(editor, *paths):
 
 
 def test_the_tree_has_every_string_and_what_it_lies_in(nested):
-    found = [(row.name, row.is_string, str(row.collation or "")) for row in draft_of(nested.snapshot).rows]
-    assert found == [
+    result = [(row.name, row.is_string, str(row.collation or "")) for row in draft_of(nested.snapshot).rows]
+    assert result == [
         ("name", True, "icu.de_CI"),
         ("tags", False, ""),
         ("tags.element", True, ""),
@@ -63,7 +63,7 @@ def test_the_tree_has_every_string_and_what_it_lies_in(nested):
     ]
 
 
-def test_a_line_tells_the_collation_and_the_statistics_by_version(nested):
+def test_a_line_has_the_collation_and_the_statistics_by_version(nested):
     shown = labels(nested.edit_collations())
     # The log has two files with values, and one of them has statistics of the version that the domain asks for.
     assert shown["name",] == f"name  icu.de_CI  wants {V}: 1 of 2 files have {V}; 1 stale"
@@ -91,12 +91,12 @@ def test_a_search_finds_names_by_words(nested):
     assert editor.offers.options == ()
     choose(editor, ("name",))
     editor.set_button.click()
-    assert "no collation is chosen" in editor.status.value
+    assert "no collation is selected" in editor.status.value
 
 
 def test_many_strings_are_set_and_dropped_at_once_and_the_diff_follows(nested):
     editor = nested.edit_collations()
-    assert "stays as it is" in editor.diff.value
+    assert "does not change" in editor.diff.value
     choose(editor, ("address",), ("words", "key"))
     editor.search.value, editor.offers.value = "unicode", "icu.UNICODE_CI"
     editor.set_button.click()
@@ -128,9 +128,9 @@ def test_an_edit_that_changes_nothing_is_none(nested):
     assert draft.setting([("name",)], "icu.de_CI").changes == {}
     assert draft.setting([("name",)], "icu.de").setting([("name",)], "ICU.de_CI").changes == {}
     assert draft.setting([("tags",)], "spark.UTF8_BINARY").changes == {}
-    with pytest.raises(CollationError, match="names a version"):
+    with pytest.raises(CollationError, match="has a version, which a schema must not have"):
         draft.setting([("name",)], "icu.de.78")
-    with pytest.raises(CollationError, match="no string is chosen"):
+    with pytest.raises(CollationError, match="no string is selected"):
         draft.setting([], "icu.de")
 
 
@@ -138,14 +138,14 @@ def test_a_plan_is_that_of_python_with_a_typed_consent(tmp_path):
     opened = table(tmp_path / "t", stats("a"))
     editor = opened.edit_collations()
     editor.plan_button.click()
-    assert "there is no change to plan" in editor.status.value
+    assert "no change to plan" in editor.status.value
     choose(editor, ("name",), ("other",))
     editor.search.value = "de_CI"
     editor.set_button.click()
     editor.plan_button.click()
     assert editor.status.value == ""
     assert editor.plan.hash == opened.plan_collations({"name": "icu.de_CI", "other": "icu.de_CI"}).hash
-    view = editor.plan_place.view
+    view = editor.plan_area.view
     assert view.apply_button.disabled
     view.consents["collations"].value = "collations"
     assert not view.apply_button.disabled
@@ -153,22 +153,22 @@ def test_a_plan_is_that_of_python_with_a_typed_consent(tmp_path):
     choose(editor, ("other",))
     editor.keep_button.click()
     assert editor.plan is None
-    assert editor.plan_place.box.children == ()
+    assert editor.plan_area.box.children == ()
 
 
 def test_dropping_is_applied_without_spark_and_the_editor_goes_on(tmp_path):
-    held = {f"icu.de_CI.{V}": ["name"]}
-    opened = collated(tmp_path / "t", stats("a", held), hints={"icu.de_CI": [V]})
+    stored = {f"icu.de_CI.{V}": ["name"]}
+    opened = collated(tmp_path / "t", stats("a", stored), hints={"icu.de_CI": [V]})
     editor = opened.edit_collations()
     choose(editor, ("name",))
     editor.drop_button.click()
     editor.plan_button.click()
-    view = editor.plan_place.view
+    view = editor.plan_area.view
     view.apply_button.click()
     view.wait(30)
     assert view.report.version == 1
     written = (tmp_path / "t/_delta_log" / f"{1:020}.json").read_text().splitlines()
-    schema = next(json.loads(one)["metaData"]["schemaString"] for one in written if "metaData" in one)
+    schema = next(json.loads(line)["metaData"]["schemaString"] for line in written if "metaData" in line)
     assert json.loads(schema)["fields"][0]["metadata"] == {}
     assert (editor.table.version, editor.draft.changes) == (1, {})
     assert labels(editor)["name",] == "name  binary"
@@ -197,7 +197,7 @@ def test_refresh_and_upgrade_are_planned(tmp_path):
 
 
 def test_other_formats_and_a_table_without_strings(tmp_path):
-    with pytest.raises(RefusedError, match="collations are Delta's, and this table is parquet"):
+    with pytest.raises(RefusedError, match="only Delta tables have collations, and this table is parquet"):
         gl.open(small_tables.make_parquet(tmp_path / "p")).edit_collations()
     editor = gl.open(small_tables.make_delta(tmp_path / "d")).edit_collations()
     assert editor.fields.options == ()
@@ -209,25 +209,25 @@ def test_a_hostile_text_stays_text(tmp_path, text):
     editor = gl.open(make_named(tmp_path, Names(text))).edit_collations()
     choose(editor, *labels(editor))
     editor.drop_button.click()
-    found = [(name, dict(marks)) for name, marks in read(editor.diff.value).elements]
-    assert {name for name, _ in found} <= {"div", "p", "pre", "span", "br"}
-    assert {key for _, marks in found for key in marks} <= {"class"}
+    result = [(name, dict(marks)) for name, marks in read(editor.diff.value).elements]
+    assert {name for name, _ in result} <= {"div", "p", "pre", "span", "br"}
+    assert {key for _, marks in result for key in marks} <= {"class"}
     assert all(label.replace("\N{NO-BREAK SPACE}", " ").isprintable() for label in labels(editor).values())
 
 
 def test_every_control_has_a_label_and_a_name(nested):
     editor = nested.edit_collations()
-    controls = [one for one in every_widget(editor.box) if hasattr(one, "description") and labelled(one)]
+    controls = [widget for widget in every_widget(editor.box) if hasattr(widget, "description") and labelled(widget)]
     assert controls
-    assert all(one.description for one in controls)
-    assert all(any(name.startswith("geolake-") for name in one._dom_classes) for one in controls)
+    assert all(control.description for control in controls)
+    assert all(any(name.startswith("geolake-") for name in control._dom_classes) for control in controls)
 
 
 def every_widget(box):
-    for one in box.children:
-        yield one
-        if hasattr(one, "children"):
-            yield from every_widget(one)
+    for child in box.children:
+        yield child
+        if hasattr(child, "children"):
+            yield from every_widget(child)
 
 
 def labelled(widget):

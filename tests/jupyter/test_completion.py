@@ -6,8 +6,8 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import geolake_nb as gl
-from geolake_nb.jupyter.collation_names import collation_names
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS
+from geolake_nb.model.spark_collations import collation_names
 from tests import small_tables
 from tests.jupyter.named_tables import Names, make_named
 from tests.jupyter.shell import notebook
@@ -28,12 +28,13 @@ def offered(book, text: str) -> list[str]:
     """The whole cell after each completion."""
     with provisionalcompleter():
         return [
-            text[: one.start] + one.text + text[one.end :] for one in book.shell.Completer.completions(text, len(text))
+            text[: completion.start] + completion.text + text[completion.end :]
+            for completion in book.shell.Completer.completions(text, len(text))
         ]
 
 
 def ends(book, text: str) -> list[str]:
-    return [one.removeprefix(text[: text.rfind(" ") + 1]) for one in offered(book, text)]
+    return [offer.removeprefix(text[: text.rfind(" ") + 1]) for offer in offered(book, text)]
 
 
 def test_subcommands(book):
@@ -46,11 +47,11 @@ def test_subcommands(book):
 
 
 def test_tables_and_paths_and_no_other_variable(book):
-    found = ends(book, "%geolake check ")
-    assert "t" in found
-    assert "n" not in found
-    assert "roads/" in found
-    assert "'old roads/'" in found
+    offers = ends(book, "%geolake check ")
+    assert "t" in offers
+    assert "n" not in offers
+    assert "roads/" in offers
+    assert "'old roads/'" in offers
     assert ends(book, "%geolake check roads/part-0") == ["roads/part-0.parquet"]
     assert ends(book, "%geolake check --deep 3 roa") == ["roads/"]
 
@@ -66,9 +67,9 @@ def test_a_path_in_quotes_keeps_them(book):
 
 
 def test_flags_that_are_not_there_yet(book):
-    found = ends(book, "%geolake explain t --")
-    assert {"--where", "--box", "--column", "--row-groups", "--debug", "--help"} <= set(found)
-    assert "--json" not in found
+    offers = ends(book, "%geolake explain t --")
+    assert {"--where", "--box", "--column", "--row-groups", "--debug", "--help"} <= set(offers)
+    assert "--json" not in offers
     assert "--where" not in ends(book, "%geolake explain t --where 'id > 3' --")
     assert ends(book, "%geolake repair t --ap") == ["--apply"]
 
@@ -92,8 +93,8 @@ def test_collations(book, tmp_path):
     book.shell.user_ns["w"] = gl.open(make_named(tmp_path, Names("x")))
     assert ends(book, "%geolake collations w ") == ["part_x=", "string_x="]
     assert ends(book, "%geolake explain w --where struct_x.") == ["struct_x.inner_x"]
-    found = offered(book, "%geolake collations t name=icu.de_")
-    assert "%geolake collations t name=icu.de_CI" in found
+    offers = offered(book, "%geolake collations t name=icu.de_")
+    assert "%geolake collations t name=icu.de_CI" in offers
     assert offered(book, "%geolake collations t name=spark") == ["%geolake collations t name=spark.UTF8_LCASE"]
 
 
@@ -103,16 +104,16 @@ def test_catalogs(book, monkeypatch):
 
 
 def test_a_column_that_is_more_than_a_name_is_not_put_into_a_cell(book, tmp_path):
-    held = gl.open(make_named(tmp_path, Names("\n!rm -rf /\n")))
-    book.shell.user_ns["evil"] = held
+    table = gl.open(make_named(tmp_path, Names("\n!rm -rf /\n")))
+    book.shell.user_ns["evil"] = table
     for line in ("explain evil --where ", "rewrite evil --cluster ", "collations evil ", "enable evil "):
-        assert all("-rf" not in one for one in offered(book, f"%geolake {line}"))
+        assert all("-rf" not in offer for offer in offered(book, f"%geolake {line}"))
 
 
 def test_other_lines_are_left_to_python(book):
-    assert all("check" not in one for one in offered(book, "print('%geolake ch"))
-    found = offered(book, "impo")
-    assert "import" in found
+    assert all("check" not in offer for offer in offered(book, "print('%geolake ch"))
+    offers = offered(book, "impo")
+    assert "import" in offers
 
 
 def test_the_names_are_those_that_spark_lists(corpus):
@@ -120,6 +121,8 @@ def test_the_names_are_those_that_spark_lists(corpus):
     rows = [
         line.split("|")[2].strip() for line in listed if line.startswith("|") and line.split("|")[1].strip().isdigit()
     ]
-    ours = {one.removeprefix("icu.") for one in collation_names() if one.startswith("icu.")}
+    ours = {
+        collation_name.removeprefix("icu.") for collation_name in collation_names() if collation_name.startswith("icu.")
+    }
     assert set(rows) <= ours
-    assert {one.split("_CI")[0].split("_AI")[0] for one in ours} == set(rows)
+    assert {name.split("_CI")[0].split("_AI")[0] for name in ours} == set(rows)

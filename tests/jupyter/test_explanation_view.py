@@ -10,19 +10,19 @@ from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 
 import geolake_nb as gl
-from geolake_nb.core.box import Box
-from geolake_nb.core.crs import Crs
-from geolake_nb.core.types import GeometryType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.explanation_view import ExplanationView
+from geolake_nb.model.box import Box
+from geolake_nb.model.crs import Crs
+from geolake_nb.model.types import GeometryType
 from tests import small_tables
 from tests.jupyter.html_reading import read, text_of
 from tests.jupyter.mapped_tables import mapped_table, random_boxes
 
 
-def drawn_points(shown, place=0) -> np.ndarray:
-    points = np.frombuffer(shown.overlay_data[place], "<f8").reshape(-1, 2)
+def drawn_points(shown, index=0) -> np.ndarray:
+    points = np.frombuffer(shown.overlay_data[index], "<f8").reshape(-1, 2)
     return points[~np.isnan(points[:, 0])]
 
 
@@ -36,13 +36,16 @@ def pressed(explanation):
 
 def test_the_map_has_the_files_the_reasons_and_the_window_of_the_explanation():
     table = mapped_table(random_boxes(50))
-    found = table.explain(Box(0, 40, 60, 80))
-    view = pressed(found)
+    explanation = table.explain(Box(0, 40, 60, 80))
+    view = pressed(explanation)
     shown = view.map
     assert view.box.children == (view.button, shown)
-    np.testing.assert_array_equal(np.frombuffer(shown.marks, np.uint8) == 1, found.judgement.kept)
-    assert shown.mark_reasons == [reason.text for reason in found.by_reason() if not reason.kept]
-    assert (shown.verdict["files_read"], shown.verdict["bytes_read"]) == (found.read.files, found.read.bytes)
+    np.testing.assert_array_equal(np.frombuffer(shown.marks, np.uint8) == 1, explanation.pruning.kept)
+    assert shown.mark_reasons == [reason.text for reason in explanation.by_reason() if not reason.kept]
+    assert (shown.verdict["files_read"], shown.verdict["bytes_read"]) == (
+        explanation.read.files,
+        explanation.read.bytes,
+    )
     [overlay] = shown.overlays
     assert (overlay["name"], overlay["kind"]) == ("filter: ST_Intersects, rings", "rings")
     points = drawn_points(shown)
@@ -104,7 +107,7 @@ def test_a_shape_in_another_crs_is_drawn_where_it_lies():
     np.testing.assert_allclose([points.min(axis=0), points.max(axis=0)], [corners.min(axis=0), corners.max(axis=0)])
 
 
-def test_a_shape_whose_place_is_not_known_is_not_drawn():
+def test_a_shape_of_unknown_crs_is_not_drawn():
     table = mapped_table([[0, 0, 1, 1]], GeometryType(Crs("SRID:0")))
     assert table.map(where="ST_Intersects(geom, ST_GeomFromText('POINT (1 2)', 3857))").overlays == []
     assert len(table.map(where="ST_Intersects(geom, 'POINT (1 2)')").overlays) == 1
@@ -115,12 +118,12 @@ def test_points_lines_and_areas_of_a_filter_are_layers_that_the_next_filter_repl
     shown = mapped_table(random_boxes(5)).map()
     collection = "GEOMETRYCOLLECTION (POINT (1 2), LINESTRING (3 4, 5 6), POLYGON ((0 0, 1 0, 1 1, 0 0)))"
     shown.explain(f"ST_Intersects(geom, '{collection}') OR NOT ST_Touches(geom, 'POINT (7 8)')")
-    assert [one["kind"] for one in shown.overlays] == ["points", "lines", "rings", "points"]
+    assert [overlay["kind"] for overlay in shown.overlays] == ["points", "lines", "rings", "points"]
     assert drawn_points(shown, 0).tolist() == [[1, 2]]
     assert drawn_points(shown, 3).tolist() == [[7, 8]]
-    assert len({one["name"] for one in shown.overlays}) == 4
+    assert len({overlay["name"] for overlay in shown.overlays}) == 4
     shown.explain("ST_Intersects(geom, 'POINT (9 9)')")
-    assert [one["name"] for one in shown.overlays] == ["filter: ST_Intersects, points"]
+    assert [overlay["name"] for overlay in shown.overlays] == ["filter: ST_Intersects, points"]
     shown.explain(None)
     assert (shown.overlays, shown.overlay_data) == ([], [])
 
@@ -151,13 +154,13 @@ def printed(tmp_path_factory):
 
 def test_a_kernel_shows_a_card_and_under_it_the_widget_with_a_line_for_those_without(printed):
     view = "application/vnd.jupyter.widget-view+json"
-    for cell, told in ((2, "Show on map"), (3, "Apply and Cancel")):
+    for cell, output in ((2, "Show on map"), (3, "Apply and Cancel")):
         # What is left of a bar, which a slow machine shows for a moment, is empty.
-        card, button = (one for one in printed.cells[cell].outputs if one.data != {"text/plain": ""})
+        card, button = (output for output in printed.cells[cell].outputs if output.data != {"text/plain": ""})
         assert card.data["text/html"].startswith('<div class="geolake-card')
         assert view in button.data
-        assert button.data["text/plain"].startswith(f"{told}: ")
-    assert [view in one.data for one in printed.cells[1].outputs] == [False]
+        assert button.data["text/plain"].startswith(f"{output}: ")
+    assert [view in output.data for output in printed.cells[1].outputs] == [False]
 
 
 def test_a_printed_notebook_has_the_cards_and_no_code_of_widgets(printed):

@@ -15,13 +15,13 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.crs import Crs
-from geolake_nb.core.geoparquet import from_geo_metadata
-from geolake_nb.core.types import GeometryType
 from geolake_nb.errors import GeolakeError, RefusedError, StorageError
 from geolake_nb.jupyter.map_page import map_page
 from geolake_nb.jupyter.map_widget import BUNDLE
-from geolake_nb.jupyter.to_folium import MOST_FEATURES, _land
+from geolake_nb.jupyter.to_folium import MAX_FEATURES, _land
+from geolake_nb.model.crs import Crs
+from geolake_nb.model.types import GeometryType
+from geolake_nb.parquet.geoparquet import from_geo_metadata
 from tests import small_tables
 from tests.jupyter.mapped_tables import mapped_table, random_boxes
 from tests.jupyter.test_html import HOSTILE
@@ -43,11 +43,11 @@ def test_geojson_has_a_feature_for_every_file(table):
     assert kinds == ["Polygon", "MultiPolygon", "Point", "LineString", None, "Polygon"]
     assert features[1]["bbox"] == [170, -20, -170, -10]
     assert "bbox" not in features[4]
-    held = table.files.table
-    for place, feature in enumerate(features):
-        told = feature["properties"]
-        assert (told["path"], told["rows"]) == (held["path"][place].as_py(), held["rows"][place].as_py())
-    assert features[5]["properties"]["problem"] == "a side lies beyond 180 or 90 degrees"
+    stored = table.files.table
+    for index, feature in enumerate(features):
+        output = feature["properties"]
+        assert (output["path"], output["rows"]) == (stored["path"][index].as_py(), stored["rows"][index].as_py())
+    assert features[5]["properties"]["problem"] == "a side is beyond 180 or 90 degrees"
     shape = shapely.from_geojson(json.dumps(features[1]["geometry"]))
     assert shape.equals(shapely.union(shapely.box(170, -20, 180, -10), shapely.box(-180, -20, -170, -10)))
 
@@ -73,8 +73,8 @@ def test_geoparquet_is_valid_and_other_readers_read_it(table, tmp_path):
     assert frame["rows"].tolist() == table.files.table["rows"].to_pylist()
     # The covering column skips rows for other readers.
     assert len(geopandas.read_parquet(path, bbox=(0.5, 0.5, 0.6, 0.6))) == 1
-    found = duckdb.sql(f"SELECT count(*), count(geometry), min(bbox.xmin) FROM read_parquet('{path}')").fetchall()
-    assert found == [(6, 5, -180.0)]
+    result = duckdb.sql(f"SELECT count(*), count(geometry), min(bbox.xmin) FROM read_parquet('{path}')").fetchall()
+    assert result == [(6, 5, -180.0)]
     opened = gl.open(str(path))
     assert opened.files.geo_columns == ("geometry",)
 
@@ -94,7 +94,7 @@ def test_a_table_without_files_is_exported_too(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["m.html", "m.HTM", "b.geojson", "b.json", "b.parquet", "b.geoparquet"])
-def test_the_ending_tells_what_is_written(table, tmp_path, name):
+def test_the_file_extension_sets_the_format(table, tmp_path, name):
     path = table.export(tmp_path / name)
     assert path == tmp_path / name
     start = path.read_bytes()[:16]
@@ -131,14 +131,14 @@ def test_the_land_under_folium_lies_where_it_is():
     land = shapely.from_geojson(json.dumps(_land()))
     assert land.is_valid
     assert shapely.total_bounds(land).tolist() == pytest.approx([-180, -90, 180, 83.6], abs=0.2)
-    for place, is_land in [
+    for point, is_land in [
         ((10, 50), True),
         ((-179, 67.5), True),
         ((179, 67.5), True),
         ((0, -85), True),
         ((-150, 0), False),
     ]:
-        assert land.covers(shapely.Point(place)) is is_land
+        assert land.covers(shapely.Point(point)) is is_land
 
 
 def test_leaflet_travels_with_its_licence():
@@ -147,8 +147,8 @@ def test_leaflet_travels_with_its_licence():
 
 
 def test_folium_refuses_more_than_it_can_show():
-    with pytest.raises(GeolakeError, match=r"10,001 files are too many for folium, which holds 10,000; use t\.map"):
-        mapped_table(random_boxes(MOST_FEATURES + 1)).to_folium()
+    with pytest.raises(GeolakeError, match=r"10,001 files are too many for folium \(at most 10,000\); use t\.map"):
+        mapped_table(random_boxes(MAX_FEATURES + 1)).to_folium()
 
 
 def names_table(text: str):
@@ -184,12 +184,12 @@ def test_what_a_table_shows_is_not_written_over_its_own_files(tmp_path):
     folder.mkdir()
     pq.write_table(rows.replace_schema_metadata({"geo": json.dumps(geo)}), folder / "a.parquet")
     before = (folder / "a.parquet").read_bytes()
-    for place in (folder, folder / "a.parquet", folder / "*.parquet"):
-        table = gl.open(str(place))
+    for source in (folder, folder / "a.parquet", folder / "*.parquet"):
+        table = gl.open(str(source))
         for write in (table.export, table.report):
-            with pytest.raises(RefusedError, match="this is among the files of the table; give another path"):
+            with pytest.raises(RefusedError, match="this is a file of the table; give another path"):
                 write(str(folder / "a.parquet"))
-    with pytest.raises(RefusedError, match="among the files"):
+    with pytest.raises(RefusedError, match="a file of the table"):
         gl.open(str(folder)).export(str(folder / "new.parquet"))
     assert [path.name for path in folder.iterdir()] == ["a.parquet"]
     assert (folder / "a.parquet").read_bytes() == before
@@ -197,7 +197,7 @@ def test_what_a_table_shows_is_not_written_over_its_own_files(tmp_path):
         gl.open(str(folder / "a.parquet")).export(str(folder / "boxes.geojson"))
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_a_path_that_cannot_be_written_is_an_error(tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     wanted = r"/nowhere/r\.html: cannot be written: No such file or directory; give another path"
     with pytest.raises(StorageError, match=wanted):

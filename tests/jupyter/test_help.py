@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import geolake_nb as gl
+from geolake_nb.checks.finding import Finding, Findings, Scope, Severity
+from geolake_nb.formats.rules import RULES
 from geolake_nb.jupyter.cards import render
-from geolake_nb.planning.health.finding import Finding, Findings, Place, Severity, SpecReference
-from geolake_nb.planning.health.rules import RULES
+from geolake_nb.model.spec_reference import SpecReference
 from geolake_nb.reference import section
 from tests import small_tables
 from tests.jupyter.html_reading import read, text_of
@@ -36,7 +37,7 @@ def test_the_name_of_a_rule_opens_what_it_means(tmp_path):
 
 def test_a_finding_of_no_rule_of_ours_is_shown_as_text():
     spec = SpecReference("a", "b")
-    markup = render(Findings("t", (Finding("<b>", Severity.INFO, Place(), "what", spec),)))
+    markup = render(Findings("t", (Finding("<b>", Severity.INFO, Scope(), "what", spec),)))
     assert "<strong>&lt;b&gt;</strong>" in markup
 
 

@@ -34,20 +34,22 @@ TEXTS = st.text(st.characters(), max_size=40) | st.sampled_from(HOSTILE)
 @example("</style><script>", "\x00")
 def test_a_text_comes_out_as_the_same_text_and_adds_no_element(text, other):
     markup = tag("p", text, tag("b", other), class_="path", title=text, aria_label=other)
-    found = read(markup)
+    parsed = read(markup)
     attributes = (("class", "path"), ("title", visible(text)), ("aria-label", visible(other)))
-    assert found.elements == [("p", attributes), ("b", ())]
-    assert "".join(found.texts) == visible(text) + visible(other)
+    assert parsed.elements == [("p", attributes), ("b", ())]
+    assert "".join(parsed.texts) == visible(text) + visible(other)
 
 
 @settings(max_examples=100)
 @given(st.recursive(TEXTS, lambda inner: st.lists(inner, max_size=3), max_leaves=8))
 def test_any_nesting_of_texts_makes_only_the_elements_that_were_asked_for(children):
-    def build(one, depth=0):
-        return one if isinstance(one, str) else tag(("ul", "li", "div")[depth % 3], [build(x, depth + 1) for x in one])
+    def build(node, depth=0):
+        return (
+            node if isinstance(node, str) else tag(("ul", "li", "div")[depth % 3], [build(x, depth + 1) for x in node])
+        )
 
-    def count(one):
-        return 0 if isinstance(one, str) else 1 + sum(map(count, one))
+    def count(node):
+        return 0 if isinstance(node, str) else 1 + sum(map(count, node))
 
     assert len(read(tag("div", build(children))).elements) == 1 + count(children)
 
@@ -69,20 +71,20 @@ def test_markup_that_is_taken_apart_is_text_again():
 
 @pytest.mark.parametrize("name", ["script", "iframe", "a", "img", "form", "input", "object", "p onclick=x", ""])
 def test_an_element_of_no_list_is_refused(name):
-    with pytest.raises(ValueError, match="no element"):
+    with pytest.raises(ValueError, match="unknown element"):
         tag(name)
 
 
 @pytest.mark.parametrize("attribute", ["onclick", "href", "src", "style", "id", "srcdoc", "formaction"])
 def test_an_attribute_of_no_list_is_refused(attribute):
-    with pytest.raises(ValueError, match="no attribute"):
+    with pytest.raises(ValueError, match="unknown attribute"):
         tag("p", **{attribute: "x"})
 
 
 @pytest.mark.parametrize("attribute", ["class_", "role", "scope", "colspan"])
 @pytest.mark.parametrize("value", ['x" onclick="', "A B;", ""])
 def test_an_attribute_of_our_own_words_takes_no_other(attribute, value):
-    with pytest.raises(ValueError, match="of ours"):
+    with pytest.raises(ValueError, match=r"unknown (class|role|scope|colspan)"):
         tag("p", **{attribute: value})
 
 

@@ -13,18 +13,18 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.api.table import Table
-from geolake_nb.core.schema import Schema
+from geolake_nb.changes.preview import Preview
+from geolake_nb.checks.finding import Findings
 from geolake_nb.errors import GeolakeError, MissingFileError, RefusedError
-from geolake_nb.formats.file_table import FileTable
-from geolake_nb.formats.snapshot import History, Protocol
+from geolake_nb.formats.delta.table_collations import TableCollations
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
-from geolake_nb.jupyter.shown_rows import ShownRows
-from geolake_nb.planning.delta.table_collations import TableCollations
-from geolake_nb.planning.diff import Diff
-from geolake_nb.planning.health.finding import Findings
-from geolake_nb.planning.scan.explanation import Explanation
-from geolake_nb.planning.writing.preview import Preview
+from geolake_nb.jupyter.table_rows import TableRows
+from geolake_nb.model.file_table import FileTable
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.snapshot import History, Protocol
+from geolake_nb.scan.diff import Diff
+from geolake_nb.scan.explanation import Explanation
 from tests import small_tables
 from tests.jupyter.html_reading import text_of
 from tests.jupyter.shell import notebook
@@ -50,7 +50,7 @@ SAID = [
     ("protocol t", Protocol),
     ("schema t", Schema),
     ("files t", FileTable),
-    ("row-groups t", ShownRows),
+    ("row-groups t", TableRows),
     ("explain t --where 'id > 1'", Explanation),
     ("explain t --box -10,35,30,60 --row-groups", Explanation),
     ("check t", Findings),
@@ -90,21 +90,21 @@ def test_a_line_says_what_python_says(book, t):
 
 def test_a_repair_gives_a_type_to_a_plain_column(book, tmp_path):
     pq.write_table(pa.table({"place": [bytes.fromhex("0101000000") + bytes(16)]}), tmp_path / "plain.parquet")
-    said = book.value("%geolake repair plain.parquet --column place=geometry")
-    assert said.hash == gl.open("plain.parquet").plan_repair(columns={"place": gl.geometry("OGC:CRS84")}).hash
-    assert not said.is_empty
+    plan = book.value("%geolake repair plain.parquet --column place=geometry")
+    assert plan.hash == gl.open("plain.parquet").plan_repair(columns={"place": gl.geometry("OGC:CRS84")}).hash
+    assert not plan.is_empty
 
 
 def test_a_cell_is_a_filter_of_many_lines(book, t):
-    found = book.value("%%geolake explain t\nid > 1\n  AND id < 3  -- not all\n")
-    assert found.to_dict() == t.explain("id > 1 AND id < 3").to_dict()
+    explanation = book.value("%%geolake explain t\nid > 1\n  AND id < 3  -- not all\n")
+    assert explanation.to_dict() == t.explain("id > 1 AND id < 3").to_dict()
 
 
 def test_rasters_are_listed_as_arrow(book, tmp_path):
     folder = small_tables.make_rasters(tmp_path / "rasters")
-    found = book.value(f"%geolake rasters {folder}")
-    assert (found.what, len(found)) == ("rasters", 3)
-    assert pa.table(found).num_rows == 3
+    rows = book.value(f"%geolake rasters {folder}")
+    assert (rows.what, len(rows)) == ("rasters", 3)
+    assert pa.table(rows).num_rows == 3
 
 
 def test_files_are_converted_by_a_plan(book, tmp_path):
@@ -114,10 +114,10 @@ def test_files_are_converted_by_a_plan(book, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_plan_is_applied_only_when_told_to_and_undone(book, t):
+def test_a_plan_is_applied_only_with_apply_and_undone(book, t):
     assert gl.open(t.location).version == 1
     shown = book.value("%geolake repair t").hash
-    assert "the plan is" in book.complaint("%geolake repair t --apply --expect 000000000000")
+    assert "expected the plan 000000000000, got" in book.complaint("%geolake repair t --apply --expect 000000000000")
     done = book.value(f"%geolake repair t --apply --expect {shown}")
     assert isinstance(done, Report)
     assert gl.open(t.location).files.table["geom.xmin"].null_count == 0
@@ -133,10 +133,10 @@ def test_a_change_is_planned_on_the_newest_version_whatever_the_variable_holds(b
     assert book.value("%geolake undo t --apply").version == 3
 
 
-def test_a_door_is_passed_by_its_name_alone(book, tmp_path):
+def test_an_irreversible_step_is_confirmed_by_its_name_alone(book, tmp_path):
     folder = make_plain(tmp_path / "plain")
     planned = book.value(f"%geolake enable {folder} geospatial")
-    assert [door.name for door in planned.change.doors] == ["geospatial"]
+    assert [step.name for step in planned.change.irreversible_steps] == ["geospatial"]
     for words in ("--apply", "--apply --consent yes"):
         assert isinstance(book.run(f"%geolake enable {folder} geospatial {words}", fails=True).error, RefusedError)
     assert gl.open(folder).version == 0
@@ -156,15 +156,15 @@ def make_plain(folder):
 
 @pytest.mark.parametrize("name", ["map", "export"])
 def test_the_map_and_the_exports_are_those_of_the_table(book, t, name, monkeypatch):
-    asked = []
-    monkeypatch.setattr(Table, name, lambda self, *words, **options: asked.append((self, words, options)))
+    calls = []
+    monkeypatch.setattr(Table, name, lambda self, *words, **options: calls.append((self, words, options)))
     book.run("%geolake map t --color rows" if name == "map" else "%geolake export t boxes.geojson --column geom")
     expected = (
         ((), {"column": None, "where": None, "color": "rows"})
         if name == "map"
         else (("boxes.geojson",), {"column": "geom"})
     )
-    assert asked == [(t, *expected)]
+    assert calls == [(t, *expected)]
 
 
 @pytest.mark.parametrize("word", ['"{1/0}"', "'{t}'", "$t", "{t}", "${HOME}", '"$t"', "'\\t'", "!ls", "`ls`"])
@@ -196,8 +196,8 @@ def test_a_variable_is_taken_at_another_version(book, t):
 
 
 def test_the_filter_of_a_line_may_hold_quotes(book, t):
-    found = book.value("%geolake explain t --where \"ST_Intersects(geom, 'POINT(11 51)')\"")
-    assert "POINT" in str(found.where)
+    explanation = book.value("%geolake explain t --where \"ST_Intersects(geom, 'POINT(11 51)')\"")
+    assert "POINT" in str(explanation.where)
 
 
 COMPLAINTS = [
@@ -205,34 +205,34 @@ COMPLAINTS = [
     ("%geolake frobnicate", "no subcommand 'frobnicate'; use one of: check, collations"),
     ("%geolake open nowhere", "there is nothing at this path; check the path"),
     ("%geolake open", "the following arguments are required: TABLE; %geolake help open shows how it is used"),
-    ("%geolake open 'x", "a quote is opened and not closed"),
+    ("%geolake open 'x", "unclosed quote"),
     ("%geolake check t --depp", "unrecognized arguments: --depp; did you mean --deep?"),
     ("%geolake explain t", "one of the arguments --where --box is required"),
     ("%geolake explain t --where 'gem > 3'", "no column 'gem'; use one of: id"),
     ("%geolake explain t --where 'id >'", "id >"),
     ("%geolake explain t --box 1,2,3", "--box '1,2,3' is not four numbers; write --box=-10,35,30,60"),
-    ("%%geolake explain t\n \n", "there is no filter below the line"),
+    ("%%geolake explain t\n \n", "the filter below the line is missing"),
     ("%%geolake explain t --where 'id > 1'\nid < 9", "the filter is given twice, with --where and below the line"),
     ("%%geolake map t --where='id > 1'\nid < 9", "the filter is given twice"),
     ("%%geolake check t\nx", "check takes no text below its line; write %geolake check with one %"),
     ("%geolake diff t 0 9", "there is no version 9"),
     ("%geolake diff t zero", "argument old: invalid int value: 'zero'"),
-    ("%geolake open n", "the variable n holds a int and no table; write ./n or 'n' for a path"),
-    ("%geolake open t --timestamp 2026-01-01", "t is open already, and --timestamp is for opening"),
+    ("%geolake open n", "expected a table in the variable n, got a int; write ./n or 'n' for a path"),
+    ("%geolake open t --timestamp 2026-01-01", "t is already open, and --timestamp applies only when opening"),
     ("%geolake rasters t", "the table has no raster column"),
-    ("%geolake collations t --apply", "there is no change to apply; write COLUMN=ID, --refresh or --upgrade"),
+    ("%geolake collations t --apply", "no change to apply; write COLUMN=ID, --refresh or --upgrade"),
     ("%geolake collations t name", "'name' is not COLUMN=ID"),
     ("%geolake enable t geom", "'geom' is not COLUMN=TYPE"),
-    ("%geolake convert t", "there is no place for the new table; write %geolake convert TABLE TARGET"),
-    ("%geolake convert t new", "convert works on parquet tables, and this one is delta"),
+    ("%geolake convert t", "the location of the new table is missing; write %geolake convert TABLE TARGET"),
+    ("%geolake convert t new", "convert supports parquet tables, and this one is delta"),
     ("%geolake rewrite t --curve spiral", "argument --curve: invalid choice: 'spiral'"),
-    ("%geolake undo t", "no version that is left in the log is a change"),
+    ("%geolake undo t", "the log has no version by geolake_nb that is not undone"),
     ("%geolake check t --deep 0", "a deep check of 0 files reads nothing; give how many files to read, from 1 on"),
-    ("%geolake files t --json", "leave out what is for a shell, a cell holds the value itself"),
+    ("%geolake files t --json", "leave out shell options, the cell returns the value itself"),
     ("%geolake report t", "the following arguments are required: -o/--output"),
     ("%geolake report t -o ''", "'': cannot be written: Is a directory"),
-    ("%geolake export t x", "the path has no ending that tells the format; use one of: .geojson"),
-    ("%geolake export t x.kml", "no export has the ending '.kml'"),
+    ("%geolake export t x", "the path has no file extension; use one of: .geojson"),
+    ("%geolake export t x.kml", "unsupported file extension '.kml'"),
     ("%geolake help chek", "no help about 'chek'; did you mean check"),
 ]
 
@@ -245,7 +245,7 @@ def test_an_error_is_one_sentence_with_a_remedy(book, t, cell, text):
     assert isinstance(ran.error, GeolakeError)
     assert lines[0].startswith("geolake: ")
     assert text in lines[0]
-    assert lines[1:] == ["(--debug shows where it comes from)"]
+    assert lines[1:] == ["(--debug shows the traceback)"]
     assert "Traceback" not in ran.out
 
 
@@ -260,7 +260,7 @@ def test_a_fault_of_ours_is_a_sentence_too(book, t, monkeypatch):
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr(Table, "check", fail)
-    assert "ZeroDivisionError: by zero; this is a fault of ours" in book.complaint("%geolake check t")
+    assert "ZeroDivisionError: by zero; this is a bug in geolake" in book.complaint("%geolake check t")
     assert "Traceback" in book.run("%geolake check t --debug", fails=True).out
 
 
@@ -285,10 +285,10 @@ def test_an_error_shows_no_control_characters(book):
 
 @pytest.mark.parametrize("name", sorted(SUBCOMMANDS))
 def test_help_shows_usage_and_an_example(book, name):
-    asked = book.run(f"%geolake help {name}").out
-    assert asked == book.run(f"%geolake {name} --help").out
-    assert asked.startswith(f"usage: %geolake {name}")
-    example = asked.split("example:\n")[1].strip()
+    text = book.run(f"%geolake help {name}").out
+    assert text == book.run(f"%geolake {name} --help").out
+    assert text.startswith(f"usage: %geolake {name}")
+    example = text.split("example:\n")[1].strip()
     assert f"%geolake {name}" in example
     words = re.sub(r".*%geolake ", "", example)
     assert words.split()[0] == name
@@ -331,21 +331,21 @@ def test_loading_twice_and_unloading_leave_no_trace(book):
     assert book.shell.Completer.custom_matchers == []
 
 
-def test_a_report_is_written_and_its_place_is_given_back(book, t):
+def test_a_report_is_written_and_its_path_is_returned(book, t):
     assert book.value("%geolake report t -o report.html --where 'id > 1'") == Path("report.html")
     page = Path("report.html").read_text()
     assert "What the filter reads" in page
     assert "1 warning" in page
 
 
-def test_a_place_that_cannot_be_written_is_a_sentence(book, t):
+def test_a_path_that_cannot_be_written_is_one_sentence(book, t):
     for line in (
         "report t -o nowhere/x.html",
-        *(f"export t nowhere/x.{one}" for one in ("geojson", "html", "parquet")),
+        *(f"export t nowhere/x.{suffix}" for suffix in ("geojson", "html", "parquet")),
     ):
-        place = line.split()[-1]
-        said = book.complaint(f"%geolake {line}")
-        assert said == f"geolake: {place}: cannot be written: No such file or directory; give another path"
+        path = line.split()[-1]
+        message = book.complaint(f"%geolake {line}")
+        assert message == f"geolake: {path}: cannot be written: No such file or directory; give another path"
 
 
 def test_debug_may_stand_first(book, t):

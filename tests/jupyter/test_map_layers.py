@@ -11,15 +11,15 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.core.box_column import BoxColumn
-from geolake_nb.core.crs import CRS84, Crs
-from geolake_nb.core.types import GeographyType, RasterType
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.export import box_shapes
 from geolake_nb.jupyter.map_columns import color_columns, overlap_depths
 from geolake_nb.jupyter.map_layers import FLAGS, NO_BOX, NO_PLACE, OUT_OF_RANGE, float32_outward, place_boxes
-from geolake_nb.planning.coverage import overlap_depth
-from geolake_nb.planning.mapped_column import mapped_column
+from geolake_nb.model.box_column import BoxColumn
+from geolake_nb.model.crs import CRS84, Crs
+from geolake_nb.model.types import GeographyType, RasterType
+from geolake_nb.scan.coverage import overlap_depth
+from geolake_nb.scan.mapped_column import mapped_column
 from tests.jupyter.mapped_tables import mapped_snapshot, random_boxes, touching
 
 
@@ -53,8 +53,8 @@ def test_what_cannot_be_drawn_is_flagged_and_what_is_missing_is_counted():
         CRS84,
     )
     assert placed.no_bounds.tolist() == [False, True, False, False, False, False, False, True]
-    said = [placed.flag_of(item) for item in range(8)]
-    assert said == [None, None, OUT_OF_RANGE, OUT_OF_RANGE, NO_BOX, NO_BOX, NO_BOX, None]
+    message = [placed.flag_of(item) for item in range(8)]
+    assert message == [None, None, OUT_OF_RANGE, OUT_OF_RANGE, NO_BOX, NO_BOX, NO_BOX, None]
     assert placed.drawn.tolist() == [True, False, True, True, False, False, False, False]
     assert placed.problems() == {OUT_OF_RANGE: 2, NO_BOX: 3}
 
@@ -147,8 +147,8 @@ def test_a_box_around_a_pole_has_every_longitude_and_the_pole(code, pole):
     way = pyproj.Transformer.from_crs(code, "OGC:CRS84", always_xy=True)
     inside = [way.transform(x, y) for x, y in [(1.9e6, 0.9e6), (-0.9e6, -1.1e6), (1e3, 1e3)]]
     outside = [way.transform(x, y) for x, y in [(2.2e6, 0), (0, -1.4e6), (-1.2e6, 5e5)]]
-    assert all(shape.covers(shapely.Point(one)) for one in inside)
-    assert not any(shape.covers(shapely.Point(one)) for one in outside)
+    assert all(shape.covers(shapely.Point(point)) for point in inside)
+    assert not any(shape.covers(shapely.Point(point)) for point in outside)
 
 
 def test_an_outline_over_the_antimeridian_is_cut_into_two_parts_there():
@@ -172,7 +172,7 @@ def test_a_box_that_its_projection_does_not_know_is_flagged_and_not_drawn(code):
     assert not placed.no_bounds.any()
 
 
-def test_a_crs_that_nobody_knows_is_said():
+def test_an_unknown_crs_is_reported():
     placed = place_boxes(column((0, 0, 1, 1), (np.nan,) * 4), Crs("NOBODY:1"))
     [(text, count)] = placed.problems().items()
     assert "unknown authority" in text
@@ -184,7 +184,7 @@ def test_without_a_crs_degrees_are_drawn_with_a_caution_and_metres_are_not():
     placed = place_boxes(column((0, 0, 1, 1), (4e5, 4e6, 5e5, 5e6)), Crs("SRID:0"))
     assert placed.drawn.tolist() == [True, False]
     assert "unknown" in placed.caution
-    assert "no degrees" in placed.flag_of(1)
+    assert "not degrees" in placed.flag_of(1)
 
 
 @settings(max_examples=200, deadline=None)
@@ -209,27 +209,27 @@ def test_depths_are_those_of_the_table_check():
 def test_colours_are_those_that_the_files_have():
     snapshot = mapped_snapshot(random_boxes(30))
     placed = place_boxes(snapshot.files.boxes("geom"), CRS84)
-    columns = {one.key: one for one in color_columns(snapshot.files, placed)}
+    columns = {color_column.key: color_column for color_column in color_columns(snapshot.files, placed)}
     assert list(columns) == ["rows", "bytes", "age", "partition", "overlap"]
     np.testing.assert_array_equal(columns["rows"].values, snapshot.files.table["rows"].to_numpy())
     modified = snapshot.files.table["modified"].to_numpy().astype("datetime64[ms]").astype(np.int64) / 1000
     np.testing.assert_allclose(columns["age"].values + columns["age"].origin, modified)
-    days = [f"day={one}" for one in snapshot.files.table["partition.day"].to_pylist()]
+    days = [f"day={value}" for value in snapshot.files.table["partition.day"].to_pylist()]
     assert columns["partition"].cells(np.arange(30)) == days
-    assert [days[place] for place in np.argsort(columns["partition"].sort_values(), kind="stable")] == sorted(days)
-    json.dumps([one.to_dict() for one in columns.values()])
+    assert [days[index] for index in np.argsort(columns["partition"].sort_values(), kind="stable")] == sorted(days)
+    json.dumps([column.to_dict() for column in columns.values()])
 
 
 def test_many_partitions_share_a_colour():
     snapshot = mapped_snapshot(random_boxes(20))
     import pyarrow as pa
 
-    from geolake_nb.formats.file_table import FileTable
+    from geolake_nb.model.file_table import FileTable
 
-    names = pa.array([f"n{place}" for place in range(2000)])
+    names = pa.array([f"n{index}" for index in range(2000)])
     files = FileTable.of(path=names, bytes=pa.array([1] * 2000), rows=pa.array([1] * 2000), partitions={"n": names})
     placed = place_boxes(BoxColumn.from_boxes([None] * 2000), CRS84)
-    [partition] = [one for one in color_columns(files, placed) if one.key == "partition"]
+    [partition] = [color_column for color_column in color_columns(files, placed) if color_column.key == "partition"]
     assert len(partition.labels) == 501
     assert partition.labels[-1] == "1,500 others"
     assert not np.isnan(partition.values).any()

@@ -48,9 +48,9 @@ def show(browser, tmp_path):
         return opened[-1]
 
     yield run
-    for one in opened:
-        one.page.context.close()
-        assert one.problems == []
+    for shown in opened:
+        shown.page.context.close()
+        assert shown.problems == []
 
 
 def specimens(**more):
@@ -74,15 +74,15 @@ def touching(boxes, window):
     xmin, ymin, xmax, ymax = boxes.T
     west, south, east, north = window
     y = (ymin <= north) & (south <= ymax)
-    wraps, asked = xmin > xmax, west > east
+    wraps, window_wraps = xmin > xmax, west > east
     either = (xmin <= east) | (west <= xmax)
     plain = (xmin <= east) & (west <= xmax)
-    return np.flatnonzero(y & np.where(wraps & asked, True, np.where(wraps | asked, either, plain)))
+    return np.flatnonzero(y & np.where(wraps & window_wraps, True, np.where(wraps | window_wraps, either, plain)))
 
 
-def corners(one, other):
+def corners(left, other):
     """The window between two places as the page gives it."""
-    (west, east), (south, north) = sorted([one[0], other[0]]), sorted([one[1], other[1]])
+    (west, east), (south, north) = sorted([left[0], other[0]]), sorted([left[1], other[1]])
     return [(west + 180) % 360 - 180, south, (east + 180) % 360 - 180, north]
 
 
@@ -98,12 +98,12 @@ def test_a_thousand_windows_find_what_numpy_finds_on_both_sides_of_180(show):
     )
     windows[::3] = np.round(windows[::3])
     assert (windows[:, 0] > windows[:, 2]).sum() > 300
-    found = shown.ask("argument.map(window => map.query(window))", windows.tolist())
-    for window, ids in zip(windows, found, strict=True):
+    result = shown.ask("argument.map(window => map.query(window))", windows.tolist())
+    for window, ids in zip(windows, result, strict=True):
         np.testing.assert_array_equal(ids, touching(boxes, window), err_msg=str(window))
 
 
-def test_hover_tells_what_lies_under_the_pointer(show):
+def test_hover_shows_what_is_under_the_pointer(show):
     columns = [
         {"key": "rows", "label": "Rows", "kind": "log", "unit": "rows"},
         {"key": "bytes", "label": "Size", "kind": "log", "unit": "bytes"},
@@ -144,7 +144,7 @@ def test_the_land_shows_through_many_boxes_that_lie_over_each_other(show):
         shown.ask(pixel, [round((across - x) * ratio), round((down - y) * ratio)])
         for across, down in (shown.on_screen(20, 15), shown.on_screen(-35, 15))
     )
-    assert sum(abs(one - other) for one, other in zip(sahara, atlantic, strict=True)) > 15
+    assert sum(abs(left - other) for left, other in zip(sahara, atlantic, strict=True)) > 15
 
 
 def test_points_lines_and_polar_boxes_can_be_seen_and_clicked(show):
@@ -171,9 +171,9 @@ def test_a_box_selects_what_numpy_finds(show):
     shown.tool("Select by a box")
     x, y = shown.corner
     for start, end in [((300, 80), (620, 260)), ((900, 300), (1150, 120)), ((40, 60), (45, 66))]:
-        one, other = (x + start[0], y + start[1]), (x + end[0], y + end[1])
-        shown.drag([one, other])
-        window = corners(shown.place(*one), shown.place(*other))
+        left, other = (x + start[0], y + start[1]), (x + end[0], y + end[1])
+        shown.drag([left, other])
+        window = corners(shown.position(*left), shown.position(*other))
         np.testing.assert_array_equal(shown.selected(), touching(boxes, window))
     first = shown.selected()
     shown.page.keyboard.down("Control")
@@ -203,7 +203,7 @@ def test_a_lasso_selects_what_shapely_finds(show):
     points = [(x + 600 + r * np.cos(a), y + 210 + r * np.sin(a)) for a, r in zip(angles, reach, strict=True)]
     shown.drag(points)
     mercator = lambda latitude: np.arctanh(np.sin(np.radians(latitude)))  # noqa: E731
-    lasso = shapely.Polygon([(lng, float(mercator(lat))) for lng, lat in (shown.place(*point) for point in points)])
+    lasso = shapely.Polygon([(lng, float(mercator(lat))) for lng, lat in (shown.position(*point) for point in points)])
     flat = shapely.box(plain[:, 0], mercator(plain[:, 1]), plain[:, 2], mercator(plain[:, 3]))
     sure = np.flatnonzero(shapely.intersects(lasso.buffer(-1e-3), flat))
     most = np.flatnonzero(shapely.intersects(lasso.buffer(1e-3), flat))
@@ -221,24 +221,24 @@ def test_a_drawn_window_counts_what_numpy_counts_and_says_why_a_file_is_skipped(
     traits = {"boxes": pack_float64(boxes), "columns": columns, "column_data": pack_columns([size])}
     shown = show({**traits, "view": {"lat": 0, "lng": 180, "zoom": 2}})
     shown.tool("Draw a query window")
-    one, other = shown.on_screen(150, 40), shown.on_screen(215, -20)
-    shown.drag([one, other])
+    left, other = shown.on_screen(150, 40), shown.on_screen(215, -20)
+    shown.drag([left, other])
     window = shown.ask("map.get('window')")
     assert window[0] > window[2]
-    np.testing.assert_allclose(window, corners(shown.place(*one), shown.place(*other)), atol=1e-4)
+    np.testing.assert_allclose(window, corners(shown.position(*left), shown.position(*other)), atol=1e-4)
     kept = np.union1d(touching(boxes, window), np.arange(7))
-    said = shown.page.locator(".glm-said").inner_text()
-    assert said.startswith(f"{len(kept):,} of 3,000 files read"), "a file without bounds is read"
-    assert shown.page.locator(".glm-legend").inner_text().count("skipped: its box lies outside the window") == 1
+    text = shown.page.locator(".glm-verdict-text").inner_text()
+    assert text.startswith(f"{len(kept):,} of 3,000 files read"), "a file without bounds is read"
+    assert shown.page.locator(".glm-legend").inner_text().count("skipped: bounds do not overlap the query") == 1
     outside = next(i for i in range(7, 3000) if i not in kept and abs(boxes[i, 1]) < 30 and 100 < boxes[i, 0] < 145)
     shown.tool("Move the map")
-    assert "its box lies outside the window" in shown.hover(*(boxes[outside, :2] + boxes[outside, 2:]) / 2)
+    assert "bounds do not overlap the query" in shown.hover(*(boxes[outside, :2] + boxes[outside, 2:]) / 2)
     field = shown.page.get_by_label(re.compile("Window: xmin"))
     field.fill("-10, -10, 10, 10")
     field.press("Enter")
     shown.settle()
     kept = np.union1d(touching(boxes, [-10, -10, 10, 10]), np.arange(7))
-    assert shown.page.locator(".glm-said").inner_text().startswith(f"{len(kept):,} of")
+    assert shown.page.locator(".glm-verdict-text").inner_text().startswith(f"{len(kept):,} of")
     shown.page.get_by_role("button", name="Clear the window").click()
     assert shown.ask("map.get('window')") is None
 
@@ -352,8 +352,8 @@ def test_a_cut_at_180_is_no_edge_of_a_shape_that_lies_on_both_sides(show, is_cut
     pixels = "[...document.querySelector('.glm-data').getContext('2d').getImageData(...argument, 5, 1).data]"
     (x, y), ratio = shown.corner, shown.ask("Math.min(2, window.devicePixelRatio)")
     inside, across = (
-        shown.ask(pixels, [round((place[0] - x) * ratio) - 2, round((place[1] - y) * ratio)])
-        for place in (shown.on_screen(175, -28), shown.on_screen(180, -28))
+        shown.ask(pixels, [round((point[0] - x) * ratio) - 2, round((point[1] - y) * ratio)])
+        for point in (shown.on_screen(175, -28), shown.on_screen(180, -28))
     )
     assert (inside == across) is is_cut
 
@@ -439,7 +439,7 @@ def test_with_a_kernel_the_map_sends_ids_and_shows_what_python_answers(show):
         "model.set('verdict', {files: 2, files_read: 1, bytes: 3e6, bytes_read: 1e6, text: 'bounds overlap'})"
     )
     shown.settle()
-    assert page.locator(".glm-said").inner_text() == "1 of 2 files read · 1.0 MB of 3.0 MB · bounds overlap"
+    assert page.locator(".glm-verdict-text").inner_text() == "1 of 2 files read · 1.0 MB of 3.0 MB · bounds overlap"
     field = page.get_by_label(re.compile("Window: xmin"))
     field.fill("1, 1, 9, 9")
     field.press("Enter")
@@ -487,7 +487,7 @@ def test_nothing_is_cut_off_and_text_can_be_read(show, tmp_path, theme, width):
     # WCAG 2.2, 1.4.3: text needs a contrast of 4.5 to 1.
     for part in (
         ".glm-title",
-        ".glm-said",
+        ".glm-verdict-text",
         ".glm-tick",
         ".glm-counts",
         ".glm-page",

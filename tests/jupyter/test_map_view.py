@@ -8,14 +8,14 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.box import Box
-from geolake_nb.core.crs import Crs
-from geolake_nb.core.predicate import Spatial, SpatialOp, st_intersects
-from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.errors import GeolakeError, PredicateError
+from geolake_nb.expressions.predicate import Spatial, SpatialOp, st_intersects
 from geolake_nb.jupyter.map_view import GeolakeMap, page_traits, side_by_side
 from geolake_nb.jupyter.map_widget import MapWidget, pack_float64, pack_uint32
 from geolake_nb.jupyter.preview_view import preview_maps
+from geolake_nb.model.box import Box
+from geolake_nb.model.crs import Crs
+from geolake_nb.model.types import GeographyType, GeometryType
 from tests import small_tables
 from tests.jupyter.mapped_tables import mapped_table, random_boxes, touching
 
@@ -31,22 +31,22 @@ def kept(shown: GeolakeMap) -> np.ndarray:
     return np.frombuffer(shown.marks, np.uint8) == 1
 
 
-def assert_says(shown: GeolakeMap, found) -> None:
+def assert_says(shown: GeolakeMap, result) -> None:
     """The map says what the explanation says: amounts, marks and reasons."""
     verdict = shown.verdict
-    assert (verdict["files"], verdict["files_read"]) == (found.total.files, found.read.files)
-    assert (verdict["bytes"], verdict["bytes_read"]) == (found.total.bytes, found.read.bytes)
-    np.testing.assert_array_equal(kept(shown), found.judgement.kept)
+    assert (verdict["files"], verdict["files_read"]) == (result.total.files, result.read.files)
+    assert (verdict["bytes"], verdict["bytes_read"]) == (result.total.bytes, result.read.bytes)
+    np.testing.assert_array_equal(kept(shown), result.pruning.kept)
     marks = np.frombuffer(shown.marks, np.uint8)
-    reasons = gl_reasons(found)
+    reasons = gl_reasons(result)
     for mark, reason in zip(marks.tolist(), reasons, strict=True):
         assert mark == 1 or shown.mark_reasons[mark - 2] == reason.text
 
 
-def gl_reasons(found) -> list:
-    from geolake_nb.planning.scan.reason import SCAN_REASONS
+def gl_reasons(result) -> list:
+    from geolake_nb.scan.reason import SCAN_REASONS
 
-    return [SCAN_REASONS[code] for code in found.judgement.reasons]
+    return [SCAN_REASONS[code] for code in result.pruning.reasons]
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -91,8 +91,8 @@ def test_a_window_is_moved_to_the_projection_of_the_column():
     assert len(outlines) == 300
     for window in [(14, 46, 15, 47), (12.5, 45.2, 17.4, 53.9), (13, 50, 13.01, 50.01)]:
         shown.window = list(window)
-        asked = Spatial.of(SpatialOp.INTERSECTS, ("geom",), Box(*window), crs="OGC:CRS84")
-        assert_says(shown, table.explain(asked))
+        predicate = Spatial.of(SpatialOp.INTERSECTS, ("geom",), Box(*window), crs="OGC:CRS84")
+        assert_says(shown, table.explain(predicate))
         hulls = np.frombuffer(shown.boxes, "<f8").reshape(-1, 4)
         inside = (hulls[:, 0] >= window[0]) & (hulls[:, 2] <= window[2])
         inside &= (hulls[:, 1] >= window[1]) & (hulls[:, 3] <= window[3])
@@ -115,12 +115,12 @@ def test_a_filter_and_a_window_count_together(tmp_path):
 
 
 def gl_parse(text):
-    from geolake_nb.core.predicate_sql import parse_predicate
+    from geolake_nb.expressions.predicate_sql import parse_predicate
 
     return parse_predicate(text)
 
 
-def test_a_filter_that_cannot_be_asked_is_an_error_and_changes_nothing(tmp_path):
+def test_an_invalid_filter_is_an_error_and_changes_nothing(tmp_path):
     shown = gl.open(str(small_tables.make_delta(tmp_path / "t"))).map()
     with pytest.raises(PredicateError):
         shown.explain("nobody > 1")
@@ -131,7 +131,7 @@ def test_a_filter_that_cannot_be_asked_is_an_error_and_changes_nothing(tmp_path)
     assert shown.marks == b""
 
 
-def test_files_without_bounds_are_read_and_said_to_be(tmp_path):
+def test_files_without_bounds_are_read_and_reported(tmp_path):
     shown = gl.open(str(small_tables.make_delta(tmp_path / "t", bounds=False))).map()
     assert shown.notes["no_bounds"] == 3
     shown.window = [0.0, 0.0, 1.0, 1.0]
@@ -156,11 +156,11 @@ def test_the_selection_is_a_table_of_its_files(tmp_path):
 
 @pytest.mark.parametrize("key", ["name", "rows", "bytes", "age", "partition", "overlap", "bounds"])
 @pytest.mark.parametrize("descending", [False, True])
-def test_the_table_is_paged_in_the_order_that_is_asked_for(key, descending):
+def test_the_table_is_paged_in_the_requested_order(key, descending):
     boxes = random_boxes(95, seed=8)
     table = mapped_table(boxes)
     shown = table.map()
-    held = table.files.table
+    stored = table.files.table
     ids: list[int] = []
     for page in range(10):
         shown.page_request = {"page": page, "size": 10, "sort": key, "descending": descending, "selected_only": False}
@@ -168,11 +168,11 @@ def test_the_table_is_paged_in_the_order_that_is_asked_for(key, descending):
         ids += shown.page["ids"]
         heads = [head["key"] for head in shown.page["columns"]]
         paths = [row[heads.index("name")] for row in shown.page["rows"]]
-        assert paths == held["path"].take(shown.page["ids"]).to_pylist()
+        assert paths == stored["path"].take(shown.page["ids"]).to_pylist()
     assert sorted(ids) == list(range(95))
     columns = {"name": "path", "rows": "rows", "bytes": "bytes", "age": "modified", "partition": "partition.day"}
     if key in columns:
-        values = held[columns[key]].take(ids).to_pylist()
+        values = stored[columns[key]].take(ids).to_pylist()
         assert values == sorted(values, reverse=descending)
     if key == "bounds":
         assert (np.diff(boxes[ids, 0]) * (-1 if descending else 1) >= 0).all()
@@ -185,12 +185,12 @@ def test_the_table_is_paged_in_the_order_that_is_asked_for(key, descending):
 def test_a_strange_request_for_a_page_gets_a_page(request_):
     shown = mapped_table(random_boxes(30)).map()
     shown.page_request = request_
-    shown._page_asked(None)
+    shown._page_requested(None)
     assert 0 <= shown.page["page"] < shown.page["pages"]
     assert shown.page["rows"]
 
 
-def test_the_pointer_is_told_about_a_file_when_there_are_many(monkeypatch):
+def test_the_pointer_requests_a_description_when_there_are_many_files(monkeypatch):
     shown = mapped_table(random_boxes(20_001)).map()
     assert shown.names == []
     sent = []
@@ -247,7 +247,7 @@ def test_geometries_of_a_file_are_drawn(tmp_path):
     [overlay] = shown.overlays
     assert (overlay["kind"], overlay["name"]) == ("points", "3 geometries of part-1.parquet, points")
     points = np.frombuffer(shown.overlay_data[0], "<f8").reshape(-1, 2)
-    drawn = {shapely.Point(*one) for one in points if not np.isnan(one[0])}
+    drawn = {shapely.Point(*point) for point in points if not np.isnan(point[0])}
     assert drawn < set(small_tables.shapes(small_tables.PLACES[1]))
     assert len(drawn) == 3
     with pytest.raises(GeolakeError, match="no file 'nothing'"):
@@ -263,10 +263,10 @@ def test_rasters_are_drawn_as_they_lie(tmp_path):
     np.testing.assert_array_equal(boxes[:, 0], rows["xmin"].to_numpy())
     items = np.frombuffer(shown.ring_items, "<u4")
     assert sorted(set(items.tolist())) == [0, 1, 2]
-    assert [one["name"] for one in shown.overlays] == ["stored bounds (0 files)"]
+    assert [overlay["name"] for overlay in shown.overlays] == ["stored bounds (0 files)"]
     shown.show_footprints()
     assert len(shown.overlays) == 1
-    with pytest.raises(GeolakeError, match="no boxes of rasters"):
+    with pytest.raises(GeolakeError, match="no bounds for rasters"):
         shown.show_row_groups()
 
 
@@ -296,22 +296,22 @@ def test_a_table_without_files_has_a_map():
 
 
 def test_two_maps_move_together():
-    one, other = MapWidget(title="a"), MapWidget(title="b")
-    pair = side_by_side(one, other)
-    assert pair.children == (one, other)
+    left, other = MapWidget(title="a"), MapWidget(title="b")
+    pair = side_by_side(left, other)
+    assert pair.children == (left, other)
 
 
-def test_maps_beside_each_other_are_asked_for_one_window():
+def test_maps_side_by_side_share_the_window():
     table = mapped_table(np.array([[0.0, 0, 10, 10], [20, 0, 30, 10]]))
     left, right = table.map(title="before"), table.map(title="after")
     left.window = [1.0, 1.0, 2.0, 2.0]
-    assert [one.title for one in left.beside(right).children] == ["before", "after"]
+    assert [child.title for child in left.beside(right).children] == ["before", "after"]
     assert right.verdict["files_read"] == 1
     right.window = [5.0, 5.0, 25.0, 6.0]
     assert (left.window, left.verdict["files_read"]) == (right.window, 2)
 
 
-def test_a_preview_has_two_maps_that_are_asked_for_one_window(tmp_path):
+def test_a_preview_has_two_maps_that_share_the_window(tmp_path):
     table = gl.open(str(small_tables.make_delta(tmp_path / "t")))
     preview = table.plan_rewrite(cluster_by="geom").preview()
     before, after = preview_maps(preview).children
@@ -320,7 +320,7 @@ def test_a_preview_has_two_maps_that_are_asked_for_one_window(tmp_path):
     assert after.window == before.window
     assert before.verdict["files_read"] == table.explain(Box(9, 49, 12, 52)).read.files
     assert after.verdict["files_read"] >= 1
-    with pytest.raises(GeolakeError, match="forecast"):
+    with pytest.raises(GeolakeError, match="a preview or an explanation"):
         before.show_row_groups()
 
 

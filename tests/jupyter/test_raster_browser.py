@@ -9,11 +9,11 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.completion import offers
 from geolake_nb.jupyter.map_widget import pack_uint32
 from geolake_nb.jupyter.raster_browser import RasterBrowser
+from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from tests import small_tables
 from tests.formats.havasu_tables import make_havasu_table, raster_at, raster_entry
 from tests.jupyter.html_reading import read, text_of
@@ -31,14 +31,14 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
 
 def make(folder, *files):
-    entries = [raster_entry(f"r{number}", list(held), None) for number, held in enumerate(files)]
+    entries = [raster_entry(f"r{number}", list(stored), None) for number, stored in enumerate(files)]
     make_havasu_table(folder, entries, encoding=None, rasters=True)
     return gl.open(folder)
 
 
 @pytest.fixture
 def mixed(tmp_path):
-    """Three rasters in two files: one with a null before it, one without a place."""
+    """Three rasters in two files: one with a null before it, one without a georeference."""
     return make(
         tmp_path / "t", [None, raster_at(10, 50)], [Raster(3, 2, BANDS, None, HERE), raster_at(179, -10, bands=7)]
     )
@@ -58,7 +58,7 @@ def test_the_list_has_every_raster_with_its_size(mixed):
     assert "page 1 of 1, 3 rasters" in browser.note.value
 
 
-def test_the_chosen_raster_is_told_band_by_band(mixed):
+def test_the_selected_raster_is_shown_band_by_band(mixed):
     browser = mixed.browse_rasters()
     assert "WGS 84" in shown(browser)
     assert "PT_8BUI (uint8)" in shown(browser)
@@ -71,7 +71,7 @@ def test_the_chosen_raster_is_told_band_by_band(mixed):
     assert "-32767" in shown(browser)
     browser.list.value = 2
     assert len(browser.details.bands) == 7
-    assert browser.details.entry.place == 1
+    assert browser.details.entry.index_in_file == 1
 
 
 def test_a_url_is_text_without_secrets_and_is_never_opened(mixed, monkeypatch):
@@ -124,22 +124,22 @@ def test_many_rasters_come_in_pages(tmp_path):
     browser.next.click()
     assert [number for _, number in browser.list.options] == list(range(100, 120))
     assert browser.next.disabled
-    assert browser.details.entry.place == 100
+    assert browser.details.entry.index_in_file == 100
     browser.previous.click()
     assert browser.list.value == 50
     browser.map.selected_items = pack_uint32([119])
     assert (browser.page, browser.list.value) == (2, 119)
     browser.choose(3)
     assert (browser.page, browser.list.value, browser.map.selected_ids.tolist()) == (0, 3, [3])
-    with pytest.raises(GeolakeError, match="there is no raster 120; there are 120, from 0 on"):
+    with pytest.raises(GeolakeError, match="no raster 120; there are 120, counted from 0"):
         browser.choose(120)
 
 
 def test_a_thumbnail_is_a_picture_or_nothing(mixed):
-    asked = []
+    calls = []
 
     def thumbnail(raster):
-        asked.append((raster.path.rpartition("/")[2], raster.column, raster.place))
+        calls.append((raster.path.rpartition("/")[2], raster.column, raster.index_in_file))
         return {0: PNG, 1: None, 2: b"<svg onload=alert(1)>"}[raster.number]
 
     browser = mixed.browse_rasters(thumbnail=thumbnail)
@@ -149,8 +149,8 @@ def test_a_thumbnail_is_a_picture_or_nothing(mixed):
     assert browser.status.value == ""
     browser.list.value = 2
     assert browser.picture.value == b""
-    assert "no PNG" in browser.status.value
-    assert asked == [("r0.parquet", "rast", 0), ("r1.parquet", "rast", 0), ("r1.parquet", "rast", 1)]
+    assert "to be a PNG" in browser.status.value
+    assert calls == [("r0.parquet", "rast", 0), ("r1.parquet", "rast", 0), ("r1.parquet", "rast", 1)]
 
 
 def test_a_file_that_is_gone_leaves_what_is_known(mixed, tmp_path):
@@ -158,7 +158,7 @@ def test_a_file_that_is_gone_leaves_what_is_known(mixed, tmp_path):
     next((tmp_path / "t").rglob("r1.parquet")).unlink()
     browser.list.value = 1
     assert "The bands cannot be read" in shown(browser)
-    assert "3 x 2 cells" in shown(browser)
+    assert "3 \N{MULTIPLICATION SIGN} 2 pixels" in shown(browser)
 
 
 def test_a_table_without_rasters(tmp_path):
@@ -172,10 +172,10 @@ def test_a_table_without_rasters(tmp_path):
 
 def test_every_control_has_a_label_and_a_name(mixed):
     browser = mixed.browse_rasters()
-    controls = [one for one in every_widget(browser.box) if hasattr(one, "description") and labelled(one)]
+    controls = [widget for widget in every_widget(browser.box) if hasattr(widget, "description") and labelled(widget)]
     assert len(controls) == 3
-    assert all(one.description for one in controls)
-    assert all(any(name.startswith("geolake-") for name in one._dom_classes) for one in controls)
+    assert all(control.description for control in controls)
+    assert all(any(name.startswith("geolake-") for name in control._dom_classes) for control in controls)
 
 
 def test_a_terminal_gets_a_text(mixed):

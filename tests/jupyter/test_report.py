@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from geolake_nb.errors import GeolakeError, PredicateError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards.table import show
 from geolake_nb.jupyter.report_page import report_page
+from geolake_nb.reference import FOLDER
 from tests import small_tables
 from tests.jupyter.browser import headless_browser, wait_until
 from tests.jupyter.html_reading import text_of
@@ -43,13 +43,13 @@ def test_a_report_has_the_card_the_map_the_findings_and_the_explanation(table):
 
 
 def test_the_card_of_a_report_knows_the_findings(table, tmp_path):
-    assert "Health: no findings." in text_of(show(table, table.check(footers=False)))
+    assert "Checked: no findings." in text_of(show(table, table.check(footers=False)))
     bare = gl.open(str(small_tables.make_delta(tmp_path / "bare", bounds=False)))
     page = report_page(bare)
     assert show(bare, bare.check(footers=False)) in page
-    assert "Health: 1 warning." in page
-    assert "not checked yet" not in page
-    assert "not checked yet" in render(bare)
+    assert "Checked: 1 warning." in page
+    assert "Not checked. Run" not in page
+    assert "Not checked. Run" in render(bare)
 
 
 def test_a_report_can_look_at_the_footers(table):
@@ -66,7 +66,7 @@ def test_a_table_without_geo_columns_has_a_report_without_a_map(tmp_path):
     assert "What the filter reads" in page
 
 
-def test_a_filter_that_cannot_be_asked_is_an_error(table, tmp_path):
+def test_an_invalid_filter_is_an_error(table, tmp_path):
     with pytest.raises(PredicateError):
         table.report(tmp_path / "r.html", where="nobody = 1")
     assert not (tmp_path / "r.html").exists()
@@ -95,10 +95,10 @@ def test_a_report_of_a_hundred_thousand_files_is_small_and_asks_no_host():
 def test_the_command_writes_the_report(table, tmp_path, capsys):
     target = tmp_path / "report.html"
     assert main(["report", table.location, "-o", str(target), "--where", "id > 1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert list(told) == ["table", "report", "bytes"]
-    assert told["bytes"] == target.stat().st_size
-    assert "| `report` | `table, report, bytes` |" in (Path(__file__).parents[2] / "README.md").read_text()
+    output = json.loads(capsys.readouterr().out)
+    assert list(output) == ["table", "report", "bytes"]
+    assert output["bytes"] == target.stat().st_size
+    assert "| `report` | `table, report, bytes` |" in (FOLDER / "json.md").read_text()
     assert main(["report", table.location, "-o", str(target)]) == 0
     assert str(target) in capsys.readouterr().out
     assert main(["report", table.location, "-o", str(target), "--where", "nobody = 1"]) == 3
@@ -110,18 +110,20 @@ def test_a_report_in_a_browser_that_reaches_no_host(tmp_path):
     table = mapped_table(boxes, name=attack + " {}")
     where = "ST_Intersects(geom, ST_MakeEnvelope(0, 0, 90, 45))"
     path = table.report(tmp_path / "report.html", where=where)
-    found = table.explain(where)
+    explanation = table.explain(where)
     with headless_browser() as browser:
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         problems: list[str] = []
-        page.on("request", lambda asked: problems.append(asked.url) if asked.url.startswith(("http", "ws")) else None)
+        page.on(
+            "request", lambda request: problems.append(request.url) if request.url.startswith(("http", "ws")) else None
+        )
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
         page.goto(path.as_uri())
         wait_until(page, "window.geolakeMap !== undefined")
         page.wait_for_timeout(300)
-        said = page.locator(".glm-said").inner_text()
-        assert said.startswith(f"{found.read.files} of 300 files read")
+        verdict = page.locator(".glm-verdict-text").inner_text()
+        assert verdict.startswith(f"{explanation.read.files} of 300 files read")
         assert page.locator(".glm-counts").inner_text() == "300 files"
         page.get_by_role("button", name="Table").first.click()
         assert attack in page.locator(".glm-rows").inner_text()

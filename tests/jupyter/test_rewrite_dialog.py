@@ -13,12 +13,12 @@ from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
 from geolake_nb.jupyter.rewrite_draft import RewriteDraft, cluster_columns
 from tests import small_tables
+from tests.changes.rewrite_tables import FIELDS, PointTable
 from tests.formats.delta.log_maker import field
 from tests.jupyter.html_reading import text_of
 from tests.jupyter.named_tables import Names, make_named
 from tests.jupyter.shell import notebook
 from tests.jupyter.test_collation_editor import every_widget, labelled
-from tests.planning.rewrite_tables import FIELDS, PointTable
 
 ARRAY = {"type": "array", "elementType": "string", "containsNull": True}
 
@@ -38,18 +38,22 @@ def scattered(tmp_path):
     return gl.open(table.folder)
 
 
-def asked(plan):
+def settings(plan):
     """What the commit will say that was asked for."""
-    held = plan.change.parameters
-    return {key: json.loads(held[key]) for key in ("clusterBy", "curve", "targetFileSize", "rowGroupRows", "predicate")}
+    stored = plan.change.parameters
+    return {
+        key: json.loads(stored[key]) for key in ("clusterBy", "curve", "targetFileSize", "rowGroupRows", "predicate")
+    }
 
 
 def test_only_columns_that_have_an_order_are_offered(tmp_path):
     fields = (*FIELDS, field("tags", ARRAY), field("day", "date"), field("part", "string"))
     table = PointTable(tmp_path / "t", fields=fields, partitions=("part",)).made()
-    held = gl.open(table.folder)
-    found = [one.path for one in cluster_columns(held.schema, held.snapshot.partition_columns)]
-    assert found == ["geom", "id", "day"]
+    opened = gl.open(table.folder)
+    result = [
+        cluster_column.path for cluster_column in cluster_columns(opened.schema, opened.snapshot.partition_columns)
+    ]
+    assert result == ["geom", "id", "day"]
 
 
 def test_the_dialog_begins_with_the_geo_column(opened):
@@ -58,7 +62,7 @@ def test_the_dialog_begins_with_the_geo_column(opened):
     assert [value for _, value in dialog.columns.options] == ["geom", "id"]
     assert dialog.columns.options[0][0] == "geom  geometry(OGC:CRS84)"
     dialog.plan_button.click()
-    assert asked(dialog.plan) == {
+    assert settings(dialog.plan) == {
         "clusterBy": ["geom"],
         "curve": "hilbert",
         "targetFileSize": 128_000_000,
@@ -94,23 +98,23 @@ def test_the_plan_says_what_the_controls_say(opened):
     dialog.file_size.value = "2MiB"
     dialog.group_rows.value = 1000
     dialog.plan_button.click()
-    assert asked(dialog.plan) == {
+    assert settings(dialog.plan) == {
         "clusterBy": ["geom", "id"],
         "curve": "zorder",
         "targetFileSize": 2 * 1024**2,
         "rowGroupRows": 1000,
         "predicate": None,
     }
-    assert dialog.plan.hash in text_of(dialog.plan_place.box.children[0].value)
+    assert dialog.plan.hash in text_of(dialog.plan_area.box.children[0].value)
     dialog.curve.value = "hilbert"
     assert dialog.plan is None
 
 
-def test_what_cannot_be_planned_is_said_and_not_raised(opened):
+def test_what_cannot_be_planned_is_shown_and_not_raised(opened):
     dialog = opened.edit_rewrite()
     dialog.file_size.value = "<b>big</b>"
     dialog.plan_button.click()
-    assert "'<b>big</b>' is no file size; write one such as 128MB" in text_of(dialog.status.value)
+    assert "'<b>big</b>' is not a valid file size; write one such as 128MB" in text_of(dialog.status.value)
     assert dialog.plan is None
     dialog.file_size.value = "1MB"
     dialog.group_rows.value = -1
@@ -129,7 +133,7 @@ def test_partitions_are_asked_for_only_where_there_are_some(opened, tmp_path):
     dialog.where.value = "part = 'a'"
     dialog.plan_button.click()
     assert dialog.plan.change.reads.files == 1
-    assert asked(dialog.plan)["predicate"] == "part = 'a'"
+    assert settings(dialog.plan)["predicate"] == "part = 'a'"
 
 
 def test_a_preview_is_two_maps_of_the_files(scattered):
@@ -155,16 +159,16 @@ def test_a_preview_is_two_maps_of_the_files(scattered):
 def test_apply_shows_progress_and_can_be_cancelled(opened, monkeypatch):
     dialog = opened.edit_rewrite()
     dialog.plan_button.click()
-    view = dialog.plan_place.view
+    view = dialog.plan_area.view
 
     def apply(*, on_progress, **_):
         on_progress(1, 4)
-        assert (view.bar.value, view.bar.max, dialog.plan_place.is_running) == (1, 4, True)
+        assert (view.bar.value, view.bar.max, dialog.plan_area.is_running) == (1, 4, True)
         # Neither another plan nor another control takes the running one away.
         dialog.plan_button.click()
         assert "a plan is being applied" in dialog.status.value
         dialog.curve.value = "zorder"
-        assert dialog.plan_place.view is view
+        assert dialog.plan_area.view is view
         view.cancel_button.click()
         on_progress(2, 4)
 
@@ -178,7 +182,7 @@ def test_apply_shows_progress_and_can_be_cancelled(opened, monkeypatch):
 def test_the_dialog_goes_on_with_the_table_as_it_is_after_the_rewrite(opened, monkeypatch):
     dialog = opened.edit_rewrite()
     dialog.plan_button.click()
-    view = dialog.plan_place.view
+    view = dialog.plan_area.view
 
     def apply(**_):
         log = f"{opened.location}/_delta_log"
@@ -195,10 +199,10 @@ def test_the_dialog_goes_on_with_the_table_as_it_is_after_the_rewrite(opened, mo
 
 def test_every_control_has_a_label_and_a_name(opened):
     dialog = opened.edit_rewrite()
-    controls = [one for one in every_widget(dialog.box) if hasattr(one, "description") and labelled(one)]
+    controls = [widget for widget in every_widget(dialog.box) if hasattr(widget, "description") and labelled(widget)]
     assert len(controls) >= 12
-    assert all(one.description for one in controls)
-    assert all(any(name.startswith("geolake-") for name in one._dom_classes) for one in controls)
+    assert all(control.description for control in controls)
+    assert all(any(name.startswith("geolake-") for name in control._dom_classes) for control in controls)
 
 
 def test_a_hostile_name_is_one_line(tmp_path):

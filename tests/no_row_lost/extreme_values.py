@@ -16,7 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import random
 
-__all__ = ["COLUMNS", "duckdb_sql", "random_files", "random_filter", "spark_sql"]
+__all__ = ["COLUMNS", "deltalake_sql", "duckdb_sql", "random_files", "random_filter", "spark_sql"]
 
 NAN = float("nan")
 _UTC = dt.UTC
@@ -105,7 +105,9 @@ def random_filter(draw: random.Random, names: list[str], depth: int = 0) -> Any:
 def _value(draw: random.Random, name: str) -> Any:
     """A value of the column, one beside it, or one of another type that engines compare with it."""
     kind, values = COLUMNS[name]
-    value = draw.choice([one for one in values if not isinstance(one, float) or math.isfinite(one)])
+    value = draw.choice(
+        [candidate for candidate in values if not isinstance(candidate, float) or math.isfinite(candidate)]
+    )
     if pa.types.is_integer(kind) and draw.random() < 0.2:
         return Decimal(value) + Decimal("0.5") if abs(value) < 2**31 else value
     if pa.types.is_floating(kind) and draw.random() < 0.3:
@@ -127,6 +129,27 @@ def spark_sql(node: Any) -> str:
 def duckdb_sql(node: Any) -> str:
     """The filter in the SQL of DuckDB."""
     return _sql(node, _duckdb_literal)
+
+
+def deltalake_sql(node: Any) -> str:
+    """The filter in the SQL of deltalake.
+
+    DataFusion compares the values of a list by their bits, and a single value by SQL, where 0.0 = -0.0: without both
+    zeros in a list its own files of zeros are skipped for rows that a full scan returns.
+
+    >>> deltalake_sql(("f8", "NOT IN", [0.0, 1.5]))
+    'f8 NOT IN (0.0e0, 1.5e0, -0.0e0)'
+    """
+    return _sql(_with_both_zeros(node), _spark_literal).replace("TIMESTAMP_NTZ", "TIMESTAMP")
+
+
+def _with_both_zeros(node: Any) -> Any:
+    if len(node) == 2:
+        word, parts = node
+        return word, [_with_both_zeros(part) for part in parts]
+    name, op, values = node
+    zeros = [-value for value in values if isinstance(value, float) and value == 0] if op.endswith("IN") else []
+    return name, op, [*values, *zeros]
 
 
 def _sql(node: Any, literal: Any) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql.functions import expr
 
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError
-from tests.no_row_lost.feature_judges import ENGINES, Log, read_rows, rule_text
+from tests.no_row_lost.feature_engines import ENGINES, Log, read_rows, rule_text
 from tests.no_row_lost.feature_tables import GEO, PLAIN, ROWS, new_rows
 from tests.promises.table_bytes import table_bytes
 
@@ -74,8 +74,8 @@ def _append(variant: str) -> Callable[[SparkSession, Path, FeatureTable], Report
 
 
 OPERATIONS = {
-    one.name: one
-    for one in (
+    candidate.name: candidate
+    for candidate in (
         Operation("repair", GEO, _repair),
         Operation("rewrite", GEO, _rewrite("g")),
         Operation("rewrite by a number", PLAIN, _rewrite("id")),
@@ -190,7 +190,7 @@ class Matrix:
             return self._cell(table, operation)
 
     def undo_of_spark(self, table: FeatureTable) -> Cell:
-        """Take back rows that Spark has added, and a DELETE where the table is asked more."""
+        """Undo an append of Spark, and a DELETE where the table is checked further."""
         cell = Cell(table.name, UNDO_OF_SPARK)
         with self.quick():
             base = self.built(table, PLAIN)
@@ -245,7 +245,7 @@ class Matrix:
             cell.problems += _changed_bytes(before, table_bytes(folder))
             return cell
         expected = self._after(base, table, operation)
-        cell.problems += self._found(_After(folder, base, expected, report.version), table, operation)
+        cell.problems += self._problems(_After(folder, base, expected, report.version), table, operation)
         cell.problems += self._goes_on(folder, table, operation, expected)
         self._undo(cell, report, _After(folder, base, expected, report.version), table)
         return cell
@@ -315,7 +315,7 @@ class Matrix:
             return str(error)
         return None
 
-    def _found(self, after: _After, table: FeatureTable, operation: Operation) -> Iterator[str]:
+    def _problems(self, after: _After, table: FeatureTable, operation: Operation) -> Iterator[str]:
         """What is wrong after a change."""
         folder, base, expected, version = after.folder, after.base, after.rows, after.version
         log = Log.of(folder)
@@ -328,7 +328,12 @@ class Matrix:
             new["configuration"].pop("delta.dataSkippingNumIndexedCols", None)
             old["configuration"].pop("delta.dataSkippingNumIndexedCols", None)
         yield from (f"{key} was {old[key]} and is {new[key]}" for key in old if old[key] != new[key])
-        changes = {one[kind]["dataChange"] for one in log.commits[version] for kind in ("add", "remove") if kind in one}
+        changes = {
+            action[kind]["dataChange"]
+            for action in log.commits[version]
+            for kind in ("add", "remove")
+            if kind in action
+        }
         if changes - {operation.changes_rows}:
             yield f"dataChange is {changes}"
         added = {row["id"] for row in expected} - {row["id"] for row in base.rows}
@@ -347,10 +352,10 @@ class Matrix:
     def _wrong_rows(
         self, folder: Path, log: Log, base: _Built, expected: list[Row], operation: Operation | None = None
     ) -> Iterator[str]:
-        opens_less = log.features - base.log.features  # a one-way door that was agreed to
+        opens_less = log.features - base.log.features  # a one-way step that was agreed to
         for engine in base.engines:
             try:
-                found = self._rows(engine, folder, log)
+                actual = self._rows(engine, folder, log)
             except Exception as error:  # noqa: BLE001
                 if engine != "Spark" and opens_less and operation is not None and operation.changes_schema:
                     continue
@@ -359,30 +364,30 @@ class Matrix:
                 yield f"{engine} cannot read it any more: {str(error)[:200]}"
                 continue
             wanted = _projected(expected, _columns(engine, log))
-            if found != wanted:
-                missing = [row for row in wanted if row not in found]
-                more = [row for row in found if row not in wanted]
+            if actual != wanted:
+                missing = [row for row in wanted if row not in actual]
+                more = [row for row in actual if row not in wanted]
                 yield f"{engine} lacks {str(missing[:2])[:300]} and has {str(more[:2])[:300]}"
 
     def _wrong_feed(self, folder: Path, log: Log, version: int, wanted: dict[str, set[int]]) -> Iterator[str]:
-        """Whether the change data feed of a version tells other rows than those that changed."""
+        """Whether the change data feed of a version has other rows than those that changed."""
         if log.properties.get("delta.enableChangeDataFeed") != "true":
             return
         reader = self._spark.read.format("delta").option("readChangeFeed", "true")
         frame = reader.option("startingVersion", version).option("endingVersion", version).load(str(folder))
-        found: dict[str, set[int]] = {}
+        changes: dict[str, set[int]] = {}
         for row in frame.select("_change_type", "id").collect():
-            found.setdefault(row[0], set()).add(row[1])
-        if found != wanted:
-            yield f"the change data feed of version {version} has {found} instead of {wanted}"
+            changes.setdefault(row[0], set()).add(row[1])
+        if changes != wanted:
+            yield f"the change data feed of version {version} has {changes} instead of {wanted}"
 
     def _lost_by_filters(self, folder: Path, rows: list[Row]) -> Iterator[str]:
         """Whether Spark finds rows by values of their own, with the statistics as they are now."""
         frame = self._spark.read.format("delta").load(str(folder))
         for row in rows[-1:]:
-            found = frame.where(f"id = {row['id']} AND name = '{row['name'].strip()}' AND n >= {row['n']}").count()
-            if found != 1:
-                yield f"a filter for the row {row['id']} finds {found}"
+            matches = frame.where(f"id = {row['id']} AND name = '{row['name'].strip()}' AND n >= {row['n']}").count()
+            if matches != 1:
+                yield f"a filter for the row {row['id']} finds {matches}"
 
     def _goes_on(self, folder: Path, table: FeatureTable, operation: Operation, expected: list[Row]) -> Iterator[str]:
         """Whether Spark enforces the rule and writes as before: on a copy, of which it makes a checkpoint too."""
@@ -405,10 +410,10 @@ class Matrix:
             jvm: Any = self._spark._jvm
             jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self._spark._jsparkSession, str(copy)).checkpoint()
         after = Log.of(copy)
-        yield from (f"after Spark's writes: {one}" for one in after.problems())
+        yield from (f"after Spark's writes: {problem}" for problem in after.problems())
         rows = self._by_name(copy, after)
         ids = sorted(row["id"] for row in rows)
-        wanted = sorted({row["id"] for row in expected} - gone | {one[0] for one in _LATER})
+        wanted = sorted({row["id"] for row in expected} - gone | {row_[0] for row_ in _LATER})
         if ids != wanted:
             yield f"after Spark's writes the ids are {ids} and not {wanted}"
         if sum(gl.open(str(copy)).files.table["rows"].to_pylist()) != len(wanted):
@@ -433,7 +438,7 @@ class Matrix:
             undone = report.undo(spark=self._spark)
         except GeolakeError as error:
             cell.undo, cell.undo_message = Outcome.REFUSED, f"{type(error).__name__}: {error}"
-            cell.problems += [f"undo: {one}" for one in _changed_bytes(before, table_bytes(folder))]
+            cell.problems += [f"undo: {problem}" for problem in _changed_bytes(before, table_bytes(folder))]
             return
         except Exception as error:  # noqa: BLE001
             cell.undo = Outcome.WRONG
@@ -454,7 +459,7 @@ class Matrix:
             problems.append("the row ids are others")
         if "collations" not in log.features:
             problems += self._not_refused(folder, table)
-        cell.problems += [f"undo: {one}" for one in problems]
+        cell.problems += [f"undo: {problem}" for problem in problems]
 
     def _rows(self, engine: str, folder: Path, log: Log) -> list[tuple[Any, ...]]:
         return read_rows(engine, self._spark, folder, _columns(engine, log))
@@ -480,13 +485,13 @@ def _columns(engine: str, log: Log) -> list[str]:
     """The columns that an engine can be asked for, the id first."""
     partitions = log.metadata["partitionColumns"]
     chosen = []
-    for one in log.schema["fields"]:
-        kind = str(one["type"])
+    for column in log.schema["fields"]:
+        kind = str(column["type"])
         if engine != "Spark" and kind == "variant":
             continue
-        if engine == "DuckDB" and (one["name"] in partitions or kind.startswith("geo")):
+        if engine == "DuckDB" and (column["name"] in partitions or kind.startswith("geo")):
             continue
-        chosen.append(one["name"])
+        chosen.append(column["name"])
     return chosen
 
 
@@ -496,13 +501,13 @@ def _projected(rows: Any, columns: list[str]) -> Any:
 
 
 def _plain_rows(rows: list[Row]) -> list[Row]:
-    from tests.no_row_lost.feature_judges import plain_value
+    from tests.no_row_lost.feature_engines import plain_value
 
     return [{name: plain_value(value) for name, value in row.items()} for row in rows]
 
 
 def _highest_identity(log: Log) -> int | None:
-    marks = [one["metadata"].get("delta.identity.highWaterMark") for one in log.schema["fields"]]
+    marks = [field["metadata"].get("delta.identity.highWaterMark") for field in log.schema["fields"]]
     return next((mark for mark in marks if mark is not None), None)
 
 

@@ -22,8 +22,8 @@ Spark, Delta Kernel, deltalake and DuckDB, as far as they can open such a table,
 rule still holds; `no` means that the change is refused and the log stays as it was, byte for byte."""
 _COLUMNS = """\
 *repair* adds missing bounds, *rewrite* clusters the rows into new files, *enable* turns a column of WKB into a
-geometry, *collations* sets the collation of a string, *append* is `gl.write(..., mode="append")`. *undo* takes each of
-them back."""
+geometry, *collations* sets the collation of a string, *append* is `gl.write(..., mode="append")`. *undo* reverts each
+of them."""
 _MADE = (
     "`python -m tests.heavy.feature_matrix --page` tries every cell on tables that Spark writes, and writes this page."
 )
@@ -33,7 +33,7 @@ def feature_page() -> str:
     """The page as the tables declare it; the command that writes it has tried every cell."""
     free = [key for key in PROPERTIES if not TABLES[key].refuses]
     refusing = [*FEATURES, *(TABLES[key] for key in PROPERTIES if TABLES[key].refuses)]
-    notes = [(one.name, verb, why) for one in refusing for verb, why in one.notes.items()]
+    notes = [(refuser.name, verb, why) for refuser in refusing for verb, why in refuser.notes.items()]
     return page(
         "# Delta features",
         _HEAD,
@@ -48,16 +48,16 @@ def feature_page() -> str:
     )
 
 
-def feature_row(one: FeatureTable) -> list[str]:
+def feature_row(table: FeatureTable) -> list[str]:
     """The cells of one table.
 
     >>> feature_row(FEATURES[0])
     ['no feature', 'yes', 'yes', 'yes', 'yes', 'yes', 'yes']
     """
-    cells = ["no" if verb in one.refuses else "yes" for verb in VERBS]
-    if GEO not in one.variants:
+    cells = ["no" if verb in table.refuses else "yes" for verb in VERBS]
+    if GEO not in table.variants:
         cells[0] = "-"  # has no geometry to repair
-    kept = [verb for verb in VERBS if f"undo {verb}" in one.refuses]
+    kept = [verb for verb in VERBS if f"undo {verb}" in table.refuses]
     none = all(cell != "yes" for cell in cells)
     undo = "-" if none else f"all but {', '.join(kept)}" if kept else "yes"
-    return [one.name, *cells, undo]
+    return [table.name, *cells, undo]

@@ -39,6 +39,7 @@ _REASONS = {
     "lengths are not enforced": "a CHAR is padded and lengths in arrays, maps and structs are tested: not done here",
     "uses it": "a constraint or a generated column uses the column",
     "delta.appendOnly": "the property lets nobody take rows away",
+    "of type variant": "values of the type variant are not written here",
 }
 
 
@@ -80,7 +81,7 @@ class FeatureTable:
     """Whether Spark deletes and makes a checkpoint afterwards too."""
     variants: tuple[str, ...] = (PLAIN, GEO)
     refuses: Mapping[str, str] = field(default_factory=dict)
-    """The operations that we refuse, with a part of the message; `undo ...` for what cannot be taken back."""
+    """The operations that we refuse, with a part of the message; `undo ...` for what cannot be undone."""
 
     @property
     def notes(self) -> dict[str, str]:
@@ -109,8 +110,8 @@ class FeatureTable:
         t = f"delta.`{path}`"
         types = self.types | ({"g": "GEOMETRY(4326)"} if variant == GEO else {})
         columns = ", ".join(f"{name} {type_}" for name, type_ in types.items())
-        held = ", ".join(f"'{key}' = '{value}'" for key, value in self.properties.items())
-        properties = f"TBLPROPERTIES ({held})" if held else ""
+        pairs = ", ".join(f"'{key}' = '{value}'" for key, value in self.properties.items())
+        properties = f"TBLPROPERTIES ({pairs})" if pairs else ""
         spark.sql(f"CREATE TABLE {t} ({columns}) USING delta {self.clause} {properties}")
         for statement in self.first:
             spark.sql(statement.format(t=t))
@@ -146,7 +147,7 @@ def new_rows(
     later: bool = False,
 ) -> DataFrame:
     """Rows for a table, with the columns that a writer has to give; `broken` is SQL for values that break a rule."""
-    raw = [(number, name, n, bytearray(wkb(*place))) for number, name, n, place in rows]
+    raw = [(number, name, n, bytearray(wkb(*position))) for number, name, n, position in rows]
     frame = spark.createDataFrame(raw, "id long, name string, n int, shape binary")
     values = {name: name for name in BASE} | dict((table.given_later if later else None) or table.given)
     if variant == GEO:
@@ -162,7 +163,7 @@ def _checkpoint(spark: SparkSession, path: Path) -> None:
 def _user_domain(_: SparkSession, path: Path) -> None:
     """A named piece of metadata of another application, by a commit of its own."""
     log = path / "_delta_log"
-    version = max(int(one.stem) for one in log.glob("*.json")) + 1
+    version = max(int(commit.stem) for commit in log.glob("*.json")) + 1
     domain = {"domain": "user.team", "configuration": '{"owner":"roads"}', "removed": False}
     actions = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "SET DOMAIN", "operationParameters": {}}}]
     text = "\n".join(map(json.dumps, [*actions, {"domainMetadata": domain}]))
@@ -229,6 +230,8 @@ def _production(
         holds="n > 0 AND length(name) <= 8" + (" AND upper_name <=> upper(name)" if computed else ""),
     )
 
+
+_NO_VARIANT = {**_in_files("variantType"), "enable": "of type variant"}  # it looks at the schema first
 
 FEATURES: tuple[FeatureTable, ...] = (
     FeatureTable("no feature", {"delta.enableDeletionVectors": "false"}, is_asked_more=True),
@@ -365,27 +368,27 @@ FEATURES: tuple[FeatureTable, ...] = (
         {**_NAME_MODE, "delta.enableIcebergCompatV3": "true"},
         refuses={**_in_files("icebergCompatV3"), "collations": "icebergCompatV3"},
     ),
-    FeatureTable("variantType", columns={"v": "VARIANT"}, given=_VARIANT, refuses=_in_files("variantType")),
+    FeatureTable("variantType", columns={"v": "VARIANT"}, given=_VARIANT, refuses=_NO_VARIANT),
     FeatureTable(
         "variantType-preview",
         _supported("variantType-preview"),
         columns={"v": "VARIANT"},
         given=_VARIANT,
-        refuses=_in_files("variantType"),
+        refuses=_NO_VARIANT,
     ),
     FeatureTable(
         "variantShredding",
         {"delta.enableVariantShredding": "true"},
         columns={"v": "VARIANT"},
         given=_VARIANT,
-        refuses=_in_files("variantType"),
+        refuses=_NO_VARIANT,
     ),
     FeatureTable(
         "variantShredding-preview",
         _supported("variantShredding-preview"),
         columns={"v": "VARIANT"},
         given=_VARIANT,
-        refuses=_in_files("variantType"),
+        refuses=_NO_VARIANT,
     ),
     FeatureTable("collations", made=_collated),
     FeatureTable("geospatial", _supported("geospatial")),
@@ -509,7 +512,7 @@ PROPERTIES: dict[str, str] = {
 _REFUSED_WITH = {
     "delta.compatibility.symlinkFormatManifest.enabled": {**_in_files("symlink"), _UNDO_OF_SPARK: "symlink"}
 }
-TABLES: dict[str, FeatureTable] = {one.name: one for one in FEATURES} | {
+TABLES: dict[str, FeatureTable] = {item.name: item for item in FEATURES} | {
     name: FeatureTable(name, {name: value}, refuses=_REFUSED_WITH.get(name, {})) for name, value in PROPERTIES.items()
 }
 """Every table by its name."""

@@ -14,7 +14,7 @@ import geolake_nb as gl
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.formats.parquet.opening import open_parquet_file
+from geolake_nb.parquet.opening import open_parquet_file
 from tests.formats.delta.log_maker import METADATA, PROTOCOL, LogMaker, add, field, metadata, protocol
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ def checkpoint(
         "metaData": pa.array([None, info, None], METADATA),
         "add": pa.array([None, None, {"path": "a", partitions: [], "size": 10, "stats_parsed": stats}], add_type),
     }
-    held = pa.table(columns)
+    table_ = pa.table(columns)
     path = table.log / f"{0:020}.checkpoint.parquet"
     options = {"use_deprecated_int96_timestamps": int96, "store_schema": False}
-    with pq.ParquetWriter(path, held.schema, **options) as writer:
-        writer.write_table(held)
+    with pq.ParquetWriter(path, table_.schema, **options) as writer:
+        writer.write_table(table_)
         writer.add_key_value_metadata(keys)
     return table
 
@@ -66,8 +66,8 @@ def files_read(table: LogMaker, where: str) -> int:
 
 def written_again(table: LogMaker) -> dict[str, Any]:
     """The statistics that a repair, a collation edit or a rewrite states again."""
-    found = raw_adds(table.storage, list_log(table.storage).segment())
-    return json.loads(json.loads(found["add"][0].as_py()).get("stats", "{}"))
+    adds = raw_adds(table.storage, list_log(table.storage).segment())
+    return json.loads(json.loads(adds["add"][0].as_py()).get("stats", "{}"))
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.crs import Crs
-from geolake_nb.core.predicate import st_intersects
-from geolake_nb.core.types import GeometryType
-from geolake_nb.formats.parquet.footer_boxes import locate
-from geolake_nb.formats.parquet.footer_view import FooterReader
+from geolake_nb.expressions.predicate import st_intersects
+from geolake_nb.model.crs import Crs
+from geolake_nb.model.types import GeometryType
+from geolake_nb.parquet.footer_boxes import locate
+from geolake_nb.parquet.footer_view import FooterReader
+from tests.changes.repair_tables import GeoTable, wkb
 from tests.formats.delta.log_maker import field
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table
 from tests.formats.havasu_tables import point as havasu_point
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, xy
-from tests.planning.repair_tables import GeoTable, wkb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +50,8 @@ CRSS = ["EPSG:3857", "SRID:0", "NOBODY:1", "projjson:grid"]
 
 def kept(table: gl.Table, column: str = "geom") -> tuple[int, list[str]]:
     """How many files a window reads, and the reasons."""
-    found = table.explain(st_intersects(column, WINDOW))
-    return found.kept.num_rows, list(found.details())
+    explanation = table.explain(st_intersects(column, WINDOW))
+    return explanation.kept.num_rows, list(explanation.details())
 
 
 def assert_kept_and_reported(table: gl.Table) -> None:
@@ -59,9 +59,9 @@ def assert_kept_and_reported(table: gl.Table) -> None:
     assert count == 1
     assert len(reasons) == 1
     assert "only longitudes wrap" in reasons[0]
-    (finding,) = [one for one in table.check() if one.rule == "bounds.malformed"]
+    (finding,) = [candidate for candidate in table.check() if candidate.rule == "bounds.malformed"]
     assert "only longitudes wrap" in finding.what
-    assert finding.place.count == 1
+    assert finding.scope.count == 1
 
 
 def delta_table(folder: Path, crs: str) -> GeoTable:
@@ -109,9 +109,9 @@ def test_iceberg_manifests_are_read_alike(tmp_path, crs):
 def test_iceberg_longitudes_beyond_180_degrees_do_not_wrap(tmp_path):
     columns = [column(2, "geom", "geometry(OGC:CRS84)")]
     make_iceberg_table(tmp_path, columns, [FileEntry("a", lower={2: xy(500, 0)}, upper={2: xy(-500, 9)})], version=3)
-    found = gl.open(str(tmp_path)).explain(st_intersects("geom", "POINT (0 3)"))
-    assert found.kept.num_rows == 1
-    assert "beyond the longitudes" in next(iter(found.details()))
+    explanation = gl.open(str(tmp_path)).explain(st_intersects("geom", "POINT (0 3)"))
+    assert explanation.kept.num_rows == 1
+    assert "beyond the longitudes" in next(iter(explanation.details()))
 
 
 def test_havasu_manifests_are_read_alike(tmp_path):
@@ -166,8 +166,8 @@ def test_a_row_group_with_such_a_box_leaves_the_file_without_one(tmp_path, crs):
 
 def geo_metadata(crs: str, **more: object) -> dict:
     definition = json.loads(LOCAL_GRID) if crs == "local" else None if crs == "none" else Crs(crs).to_projjson()
-    held = {"encoding": "WKB", "geometry_types": ["Point"], "crs": definition, **more}
-    return {"version": "1.1.0", "primary_column": "geom", "columns": {"geom": held}}
+    column = {"encoding": "WKB", "geometry_types": ["Point"], "crs": definition, **more}
+    return {"version": "1.1.0", "primary_column": "geom", "columns": {"geom": column}}
 
 
 @pytest.mark.parametrize("crs", ["EPSG:3857", "local", "none"])

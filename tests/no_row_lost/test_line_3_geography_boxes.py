@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.core.predicate import st_intersects
+from geolake_nb.expressions.predicate import st_intersects
 from geolake_nb.formats.delta.bounds_tag import BOUNDS_TAG
 from geolake_nb.formats.havasu.manifest_writing import Numbers, rewritten_manifest
 from geolake_nb.formats.iceberg.edge_marks import EDGES
+from tests.changes.repair_tables import GEOGRAPHY, GeoTable, wkb
 from tests.formats.delta.log_maker import field, metadata, protocol, write_checkpoint
 from tests.formats.iceberg_tables import EXISTING, FileEntry, column, make_iceberg_table, xy
-from tests.planning.repair_tables import GEOGRAPHY, GeoTable, wkb
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ LINE = "LINESTRING (0 60, 90 60)"
 VERTICES = {"numRecords": 1, "minValues": {"g": "POINT(0 60)"}, "maxValues": {"g": "POINT(90 60)"}}
 AT_THE_TOP = "POLYGON ((40 65, 50 65, 50 67, 40 67, 40 65))"
 FAR_AWAY = "POLYGON ((40 -65, 50 -65, 50 -60, 40 -60, 40 -65))"
-REASON = "a geography box of another writer may hold the vertices only, not the edges"
+REASON = "a geography box of another writer may cover only the vertices, not the edges"
 
 
 def files_read(table: gl.Table, window: str, name: str = "g") -> int:
@@ -42,18 +42,18 @@ def opened(table: GeoTable) -> gl.Table:
 
 def the_add(table: GeoTable, version: int) -> dict[str, Any]:
     lines = (table.log / f"{version:020}.json").read_text().splitlines()
-    (found,) = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
-    return found
+    (add,) = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
+    return add
 
 
 def test_a_delta_box_of_another_writer_skips_no_file_and_says_why(tmp_path):
     table = opened(foreign_table(tmp_path / "t"))
     for window in (AT_THE_TOP, FAR_AWAY):
-        found = table.explain(st_intersects("g", window))
-        assert found.kept.num_rows == 1
-        assert found.details() == {REASON: 1}
-    (finding,) = [one for one in table.check() if one.rule == "bounds.untrusted"]
-    assert (finding.place.column, finding.place.count) == ("g", 1)
+        explanation = table.explain(st_intersects("g", window))
+        assert explanation.kept.num_rows == 1
+        assert explanation.details() == {REASON: 1}
+    (finding,) = [candidate for candidate in table.check() if candidate.rule == "bounds.untrusted"]
+    assert (finding.scope.column, finding.scope.count) == ("g", 1)
 
 
 def test_a_repair_computes_a_box_that_is_believed(tmp_path):
@@ -61,7 +61,7 @@ def test_a_repair_computes_a_box_that_is_believed(tmp_path):
     table.repair()
     assert files_read(opened(table), AT_THE_TOP) == 1
     assert files_read(opened(table), FAR_AWAY) == 0
-    assert not [one for one in opened(table).check() if one.rule.startswith("bounds.")]
+    assert not [finding for finding in opened(table).check() if finding.rule.startswith("bounds.")]
     assert table.repair().is_empty
 
 
@@ -80,9 +80,9 @@ def test_other_tags_stay_as_they_are(tmp_path):
     for number, tags in enumerate([None, {}, {"x": "1.50"}]):
         table = foreign_table(tmp_path / str(number), tags=tags)
         table.repair()
-        held = the_add(table, 2)["tags"]
-        assert held.pop(BOUNDS_TAG)
-        assert held == (tags or {})
+        stored_tags = the_add(table, 2)["tags"]
+        assert stored_tags.pop(BOUNDS_TAG)
+        assert stored_tags == (tags or {})
 
 
 def test_a_mark_that_was_copied_to_other_bounds_does_not_count(tmp_path):
@@ -98,9 +98,9 @@ def test_a_mark_that_was_copied_to_other_bounds_does_not_count(tmp_path):
 def test_a_mark_of_another_type_of_edges_does_not_count(tmp_path):
     ours = foreign_table(tmp_path / "a")
     ours.repair()
-    held = the_add(ours, 2)
+    add = the_add(ours, 2)
     theirs = GeoTable(tmp_path / "b", field("id", "long"), field("g", "geography(OGC:CRS84, karney)"))
-    theirs.file("a.parquet", {"id": [1], "g": wkb(LINE)}, held["stats"], tags=held["tags"])
+    theirs.file("a.parquet", {"id": [1], "g": wkb(LINE)}, add["stats"], tags=add["tags"])
     assert files_read(opened(theirs), FAR_AWAY) == 1
 
 
@@ -110,12 +110,12 @@ def test_the_mark_is_read_from_a_checkpoint(tmp_path, odd):
 
     table = foreign_table(tmp_path / "t")
     table.repair()
-    held = the_add(table, 2)
-    tags = held.pop("tags")
+    add = the_add(table, 2)
+    tags = add.pop("tags")
     kind = pa.struct([("x", pa.string())]) if odd else pa.map_(pa.string(), pa.string())
-    held["tags"] = {"x": "1"} if odd else list(tags.items())
+    add["tags"] = {"x": "1"} if odd else list(tags.items())
     start = [protocol("geospatial"), metadata(field("id", "long"), field("g", GEOGRAPHY))]
-    write_checkpoint(table.log / f"{2:020}.checkpoint.parquet", [*start, {"add": held}], own=[("tags", kind)])
+    write_checkpoint(table.log / f"{2:020}.checkpoint.parquet", [*start, {"add": add}], own=[("tags", kind)])
     for path in table.log.glob("*.json"):
         path.unlink()
     assert files_read(opened(table), FAR_AWAY) == (1 if odd else 0)
@@ -161,9 +161,9 @@ def test_a_geometry_box_of_another_writer_is_still_used(tmp_path):
 def test_a_mark_in_a_commit_that_is_read_line_by_line_counts(tmp_path):
     table = foreign_table(tmp_path / "t")
     table.repair()
-    held = the_add(table, 2)
+    action = the_add(table, 2)
     # A member before the action sends the whole commit the slow way.
-    (table.log / f"{2:020}.json").write_text(json.dumps({"note": 1, "add": held}) + "\n")
+    (table.log / f"{2:020}.json").write_text(json.dumps({"note": 1, "add": action}) + "\n")
     assert files_read(opened(table), FAR_AWAY) == 0
 
 
@@ -176,10 +176,10 @@ def entry(name: str, **more: Any) -> FileEntry:
 
 def with_summary(path: Path, snapshot_id: int, value: str) -> None:
     """Put the mark into the summary of a snapshot."""
-    held = json.loads(path.read_text())
-    (snapshot,) = [one for one in held["snapshots"] if one["snapshot-id"] == snapshot_id]
+    metadata = json.loads(path.read_text())
+    (snapshot,) = [candidate for candidate in metadata["snapshots"] if candidate["snapshot-id"] == snapshot_id]
     snapshot["summary"][EDGES] = value
-    path.write_text(json.dumps(held))
+    path.write_text(json.dumps(metadata))
 
 
 def names_read(folder: Path) -> list[str]:
@@ -192,7 +192,7 @@ def test_an_iceberg_box_of_another_writer_skips_no_file_and_says_why(tmp_path):
     table = gl.open(str(tmp_path))
     for window in (AT_THE_TOP, FAR_AWAY):
         assert table.explain(st_intersects("g", window)).details() == {REASON: 1}
-    assert [one.place.column for one in table.check() if one.rule == "bounds.untrusted"] == ["g"]
+    assert [finding.scope.column for finding in table.check() if finding.rule == "bounds.untrusted"] == ["g"]
 
 
 def test_files_that_our_snapshot_added_are_believed(tmp_path):
@@ -214,9 +214,9 @@ def test_files_of_others_that_our_append_merged_into_a_manifest_are_not_believed
 def test_all_files_of_a_manifest_that_our_repair_wrote_are_believed(tmp_path):
     make_iceberg_table(tmp_path, COLUMNS, [entry("repaired")], [entry("later")], version=3)
     (manifest,) = (tmp_path / "metadata").glob("1-*-m0.avro")
-    held = manifest.read_bytes()
-    options = {"inherits": Numbers(1001, 1), "version": 3, "snapshot_id": -1, "removed": (), "restated": {}}
-    manifest.write_bytes(rewritten_manifest(held, **options, where="m", edges=[2]).data)
+    content = manifest.read_bytes()
+    options = {"inherits": Numbers(1001, 1), "version": 3, "snapshot_id": -1, "removed": (), "updated": {}}
+    manifest.write_bytes(rewritten_manifest(content, **options, where="m", edges=[2]).data)
     assert names_read(tmp_path) == ["later"]
     # Whoever rewrites it next without saying so takes the mark away.
     manifest.write_bytes(rewritten_manifest(manifest.read_bytes(), **options, where="m").data)

@@ -44,9 +44,9 @@ def test_the_commits_are_read_in_place_of_a_compacted_log_that_is_not_reconciled
     assert expected == [("a", 1)]
     table.compacted(1, 2, *actions)
     assert live(table) == expected
-    found = raw_adds(table.storage, list_log(table.storage).segment())
-    assert found["path"].to_pylist() == ["a"]
-    assert [one.name for one in table.open().schema.fields] == ["id"]
+    adds = raw_adds(table.storage, list_log(table.storage).segment())
+    assert adds["path"].to_pylist() == ["a"]
+    assert [field.name for field in table.open().schema.fields] == ["id"]
 
 
 @pytest.mark.parametrize("actions", UNRECONCILED.values(), ids=UNRECONCILED)
@@ -54,8 +54,8 @@ def test_the_check_reports_such_a_compacted_log(table, actions):
     for version, commit in enumerate(COMMITS, 1):
         table.commit(version, *commit)
     table.compacted(1, 2, *actions)
-    found = [one for one in gl.open(str(table.folder)).check() if one.rule == "protocol.compacted_log"]
-    assert [one.place.paths for one in found] == [(f"_delta_log/{1:020}.{2:020}.compacted.json",)]
+    findings = [finding for finding in gl.open(str(table.folder)).check() if finding.rule == "protocol.compacted_log"]
+    assert [finding.scope.paths for finding in findings] == [(f"_delta_log/{1:020}.{2:020}.compacted.json",)]
 
 
 @pytest.mark.parametrize("actions", UNRECONCILED.values(), ids=UNRECONCILED)
@@ -71,7 +71,7 @@ def test_a_compacted_log_that_is_reconciled_is_used(table):
     table.compacted(1, 2, remove("a"), add("a", deletionVector=DV, size=77), remove("b"))
     assert live(table) == [("a", 1)]
     assert table.open().files.table["bytes"].to_pylist() == [77]
-    assert not [one for one in gl.open(str(table.folder)).check() if one.rule == "protocol.compacted_log"]
+    assert not [finding for finding in gl.open(str(table.folder)).check() if finding.rule == "protocol.compacted_log"]
 
 
 def test_a_commit_that_adds_and_removes_one_file_is_refused(table):
@@ -83,7 +83,7 @@ def test_a_commit_that_adds_and_removes_one_file_is_refused(table):
             broken.open()
 
 
-def test_a_commit_whose_lines_hold_more_than_an_action_is_looked_at_too(table):
+def test_a_commit_with_lines_of_several_actions_is_read_too(table):
     text = json.dumps(add("a") | {"note": 1}) + "\n" + json.dumps({"note": 2} | remove("a")) + "\n"
     (table.log / f"{1:020}.json").write_text(text)
     with pytest.raises(CorruptTableError, match="the data file 'a' is both added and removed"):

@@ -13,10 +13,10 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, ListType, MapType, PrimitiveType, StringType, StructType
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-from geolake_nb.formats.storage import Storage
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import Field, ListType, MapType, PrimitiveType, StringType, StructType
+from geolake_nb.parquet.writer import Layout, ParquetWriter
+from geolake_nb.storage.storage import Storage
 
 NAN = float("nan")
 POINT = shapely.to_wkb(shapely.Point(1, 2))
@@ -68,8 +68,10 @@ def assert_every_filter_finds_its_rows(spark, path):
     assert files
     assert {where: ids(spark, files, where) for where in FILTERS} == FILTERS
     # DuckDB orders NaN as Spark does.
-    found = {where: duckdb.sql(f"SELECT id FROM read_parquet({files}) WHERE {where}").fetchall() for where in FILTERS}
-    assert {where: sorted(row[0] for row in rows) for where, rows in found.items()} == FILTERS
+    rows_by_filter = {
+        where: duckdb.sql(f"SELECT id FROM read_parquet({files}) WHERE {where}").fetchall() for where in FILTERS
+    }
+    assert {where: sorted(row[0] for row in rows) for where, rows in rows_by_filter.items()} == FILTERS
 
 
 def test_chunks_with_nan_have_no_minimum_and_maximum_in_footer_and_page_index(tmp_path):
@@ -135,8 +137,8 @@ def test_rows_with_nan_are_found_after_enable(spark, tmp_path):
     ).write.format("delta").save(path)
     gl.open(path).plan_enable({"geom": gl.geometry()}).apply(spark=spark, consent="geospatial")
     frame = spark.read.format("delta").load(path)
-    found = {where: sorted(row.id for row in frame.where(where).select("id").collect()) for where in FILTERS}
-    assert found == FILTERS
+    ids = {where: sorted(row.id for row in frame.where(where).select("id").collect()) for where in FILTERS}
+    assert ids == FILTERS
 
 
 @pytest.mark.spark
@@ -156,15 +158,17 @@ def test_a_deep_check_finds_files_of_other_writers_that_hide_nan(tmp_path):
     pq.write_table(table, tmp_path / "good.parquet", write_statistics=False)
     pq.write_table(table.slice(0, 1), tmp_path / "plain.parquet")
     assert pq.read_metadata(tmp_path / "bad.parquet").row_group(0).column(1).statistics.has_min_max
-    findings = [one for one in gl.open(str(tmp_path)).check(deep=True) if one.rule == "files.nan_outside_range"]
-    assert [(one.place.column, one.place.paths) for one in findings] == [
+    findings = [
+        finding for finding in gl.open(str(tmp_path)).check(deep=True) if finding.rule == "files.nan_outside_range"
+    ]
+    assert [(finding.scope.column, finding.scope.paths) for finding in findings] == [
         ("d", ("bad.parquet",)),
         ("s.f", ("bad.parquet",)),
     ]
-    assert findings[0].mend == f"geolake rewrite {tmp_path} --cluster geom"
+    assert findings[0].fix == f"geolake rewrite {tmp_path} --cluster geom"
     shallow = gl.open(str(tmp_path)).check()
-    assert not [one for one in shallow if one.rule == "files.nan_outside_range"]
-    assert "files.nan_outside_range" in {one.rule for one in shallow.not_judged}
+    assert not [finding for finding in shallow if finding.rule == "files.nan_outside_range"]
+    assert "files.nan_outside_range" in {finding.rule for finding in shallow.skipped_checks}
 
 
 @pytest.mark.spark
@@ -173,5 +177,7 @@ def test_the_command_of_the_finding_fixes_it(spark, tmp_path):
     pq.write_table(ROWS.replace_schema_metadata({b"geo": geo}), tmp_path / "bad.parquet")
     assert ids(spark, data_files(tmp_path), "d > 5") == []  # the fault: Spark loses the row
     gl.open(str(tmp_path)).plan_rewrite(cluster_by="geom").apply(spark=spark)
-    assert not [one for one in gl.open(str(tmp_path)).check(deep=True) if one.rule == "files.nan_outside_range"]
+    assert not [
+        finding for finding in gl.open(str(tmp_path)).check(deep=True) if finding.rule == "files.nan_outside_range"
+    ]
     assert ids(spark, data_files(tmp_path), "d > 5") == [2]

@@ -1,4 +1,4 @@
-"""Siblings of line A: 0.0 and -0.0 are equal in SQL, and Spark's dictionary filter tells them apart."""
+"""Siblings of line A: 0.0 and -0.0 are equal in SQL, but Spark's dictionary filter distinguishes them."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def test_spark_finds_zeros_of_either_sign_in_the_files_that_we_write(spark, tmp_
     if change == "rewrite":
         gl.open(path).plan_rewrite(cluster_by="id").apply(spark=spark)
     frame = spark.read.format(format_).load(path)
-    found = {where: sorted(row.id for row in frame.where(where).select("id").collect()) for where in FILTERS}
-    assert found == FILTERS
+    ids = {where: sorted(row.id for row in frame.where(where).select("id").collect()) for where in FILTERS}
+    assert ids == FILTERS

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, ListType, PrimitiveType, StructType
-from geolake_nb.planning.manifests.undo import newly_required
+from geolake_nb.formats.iceberg.rollback import newly_required
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import Field, ListType, PrimitiveType, StructType
 
 NUMBER = PrimitiveType("int64")
 FREE = Field("a", NUMBER, id=1)

@@ -31,7 +31,7 @@ class Table:
         return gl.open(str(self.path)).snapshot.version
 
     def log(self):
-        return {one.name: one.read_bytes() for one in sorted((self.path / "_delta_log").glob("*.json"))}
+        return {file.name: file.read_bytes() for file in sorted((self.path / "_delta_log").glob("*.json"))}
 
     def live(self):
         """The newest metadata and the adds that count, from the plain commits."""
@@ -98,7 +98,7 @@ def test_rows_do_not_come_back_that_a_later_constraint_forbids(spark, tmp_path):
     table.sql("DELETE FROM {} WHERE id < 0")
     deleted = table.version
     table.sql("ALTER TABLE {} ADD CONSTRAINT pos CHECK (id > 0)")
-    table.refuses(deleted, "the constraint 'pos' demands id > 0")
+    table.refuses(deleted, "the constraint 'pos' requires id > 0")
     table.sql("ALTER TABLE {} DROP CONSTRAINT pos")
     table.undo(deleted)
     assert table.rows() == [(-1,), (5,)]
@@ -113,7 +113,7 @@ def test_a_constraint_and_a_length_do_not_come_back_over_rows_that_break_them(sp
     plan = gl.open(str(table.path)).plan_undo(constraint)
     assert plan.change.tolerates_appends is False
     table.sql("INSERT INTO {} VALUES (-1, 'b')")
-    table.refuses(constraint, "the constraint 'pos' demands id > 0", ConflictError)
+    table.refuses(constraint, "the constraint 'pos' requires id > 0", ConflictError)
     table.sql("ALTER TABLE {} ALTER COLUMN name TYPE STRING")
     length = table.version
     plan = gl.open(str(table.path)).plan_undo(length)
@@ -121,7 +121,7 @@ def test_a_constraint_and_a_length_do_not_come_back_over_rows_that_break_them(sp
     table.refuses(length, r"the column 'name' is of type varchar\(5\)", ConflictError)
     with pytest.raises(ConflictError, match="added files"):
         plan.apply(spark=spark)
-    # Nothing was added after the last change of the metadata: it is taken back.
+    # Nothing was added after the last change of the metadata: it is undone.
     table.sql("ALTER TABLE {} ADD CONSTRAINT pos CHECK (id > -9)")
     table.sql("INSERT INTO {} VALUES (3, 'c')")
     table.undo(table.version - 1)
@@ -164,7 +164,7 @@ def test_row_ids_stay_when_row_tracking_was_switched_on(spark, tmp_path):
     ]
     for version in given:
         table.refuses(version, "the table tracks rows")
-    # The switch alone can be taken back, and the ids are still there.
+    # Only the switch can be undone, and the ids are still there.
     table.undo(table.version)
     _, adds = table.live()
     assert all("baseRowId" in add for add in adds.values())

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.core.types import Field, ListType, PrimitiveType, StructType
 from geolake_nb.errors import GeolakeError, RefusedError, SchemaError
+from geolake_nb.formats.delta.collate import plan_collations
 from geolake_nb.formats.delta.details import DeltaMetadata
 from geolake_nb.formats.delta.features import read_protocol
+from geolake_nb.formats.delta.row_rules import require_rules
 from geolake_nb.formats.delta.writability import Doing, require_writable
-from geolake_nb.formats.parquet.row_rules import require_rules
-from geolake_nb.planning.delta.collate import plan_collations
+from geolake_nb.model.types import Field, ListType, PrimitiveType, StructType
 from tests.formats.delta.log_maker import LogMaker, field, metadata, schema_string
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ def made(folder: Path, *fields: dict[str, Any], partitions: tuple[str, ...] = ()
 
 
 def require_append(*fields: dict[str, Any], **configuration: str) -> None:
-    held = DeltaMetadata.of({"schemaString": schema_string(*fields), "configuration": configuration})
+    table_metadata = DeltaMetadata.of({"schemaString": schema_string(*fields), "configuration": configuration})
     protocol = read_protocol({"minReaderVersion": 1, "minWriterVersion": 4})
-    require_writable(protocol, held, doing=Doing.APPEND)
+    require_writable(protocol, table_metadata, doing=Doing.APPEND)
 
 
 @pytest.mark.parametrize(
@@ -98,10 +98,10 @@ def test_a_collation_of_another_column_is_not_refused(tmp_path):
 
 
 def refuses(spark, path, rows, match):
-    log = {one.name: one.read_bytes() for one in (path / "_delta_log").glob("*.json")}
+    log = {file.name: file.read_bytes() for file in (path / "_delta_log").glob("*.json")}
     with pytest.raises(GeolakeError, match=match) as caught:
         gl.write(rows, path, mode="append", spark=spark)
-    assert {one.name: one.read_bytes() for one in (path / "_delta_log").glob("*.json")} == log
+    assert {file.name: file.read_bytes() for file in (path / "_delta_log").glob("*.json")} == log
     return caught.value
 
 
@@ -111,8 +111,8 @@ def test_the_length_of_a_varchar_is_enforced(spark, tmp_path):
     spark.sql(f"CREATE TABLE delta.`{path}` (id INT, name VARCHAR(5)) USING delta PARTITIONED BY (name)")
     refuses(spark, path, spark.createDataFrame([(1, "abcdef")], "id int, name string"), r"6 characters .* varchar\(5\)")
     gl.write(spark.createDataFrame([(1, "ab😀de"), (2, None)], "id int, name string"), path, mode="append")
-    found = spark.read.format("delta").load(str(path)).orderBy("id").collect()
-    assert [tuple(row) for row in found] == [(1, "ab😀de"), (2, None)]
+    rows = spark.read.format("delta").load(str(path)).orderBy("id").collect()
+    assert [tuple(row) for row in rows] == [(1, "ab😀de"), (2, None)]
     plain = tmp_path / "plain"
     spark.sql(f"CREATE TABLE delta.`{plain}` (id INT, name VARCHAR(5)) USING delta")
     refuses(spark, plain, pa.table({"id": pa.array([1], pa.int32()), "name": ["abcdef"]}), "6 characters")
@@ -158,8 +158,8 @@ def test_nulls_inside_lists_maps_and_structs_are_refused_where_the_schema_says_s
         ({"s": None}, "s.a"),
         ({"p": None}, "p"),
     ):
-        refuses(spark, path, frame(**changed), rf"{column}: the column may not be null")
-    refuses(spark, path, table(tags=[None]), r"tags\.element: the column may not be null")
+        refuses(spark, path, frame(**changed), rf"{column}: the column is not nullable")
+    refuses(spark, path, table(tags=[None]), r"tags\.element: the column is not nullable")
     gl.write(table(tags=None, m=None, list=None), path, mode="append", spark=spark)
     gl.write(frame(tags=[]), path, mode="append")
     rows = spark.read.format("delta").load(str(path)).collect()
@@ -173,8 +173,8 @@ def test_a_null_struct_satisfies_its_fields_in_iceberg_and_not_in_delta():
     column = Field("s", StructType((required,)))
     rows = pa.array([{"a": 1}, None], pa.struct([("a", pa.int32())]))
     require_rules(rows, column)
-    with pytest.raises(SchemaError, match=r"s\.a: the column may not be null and 1 values are"):
+    with pytest.raises(SchemaError, match=r"s\.a: the column is not nullable and has 1 nulls"):
         require_rules(rows, column, null_structs=False)
     listed = Field("l", ListType(Field("element", StructType((required,)), nullable=False)))
-    with pytest.raises(SchemaError, match=r"l\.element: the column may not be null and 1 values are"):
+    with pytest.raises(SchemaError, match=r"l\.element: the column is not nullable and has 1 nulls"):
         require_rules(pa.array([[{"a": 1}, None], None]), listed)

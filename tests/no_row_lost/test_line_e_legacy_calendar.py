@@ -12,7 +12,7 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.parquet.legacy_calendar import gregorian_days
+from geolake_nb.parquet.legacy_calendar import gregorian_days
 
 DATES = [
     "0001-01-01",
@@ -77,8 +77,8 @@ def test_dates_are_the_same_after_rewrite_append_and_convert(spark, tmp_path, wr
     columns = {"geom": gl.geometry()}
     gl.open(str(path)).plan_convert(str(tmp_path / "delta"), columns=columns).apply(spark=spark)
     delta = spark.read.format("delta").load(str(tmp_path / "delta"))
-    found = delta.selectExpr("id", "string(day)", "string(ts)").orderBy("id").collect()
-    assert [tuple(row) for row in found] == before
+    collected = delta.selectExpr("id", "string(day)", "string(ts)").orderBy("id").collect()
+    assert [tuple(row) for row in collected] == before
     # Rows that we add to a folder of legacy files are not in that calendar, and their files must not say so.
     gl.write(
         rows(spark).where("id = 5").selectExpr("id + 100 AS id", "day", "ts", "geom"),
@@ -137,5 +137,5 @@ def test_a_file_of_spark_2_is_legacy_without_the_property(tmp_path):
         folder = tmp_path / version.decode()
         folder.mkdir()
         pq.write_table(table.replace_schema_metadata({b"org.apache.spark.version": version}), folder / "a.parquet")
-        found = gl.open(str(folder)).explain(f"day = DATE '{dt.date(1500, 1, 1)}'")
-        assert found.read.files == read_files
+        explanation = gl.open(str(folder)).explain(f"day = DATE '{dt.date(1500, 1, 1)}'")
+        assert explanation.read.files == read_files

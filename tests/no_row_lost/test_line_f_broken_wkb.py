@@ -10,7 +10,7 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.bounds import BadValueWarning
+from geolake_nb.geo.bounds import BadValueWarning
 from tests.formats.parquet_sets import GEO
 
 POINTS = [shapely.to_wkb(shapely.Point(x, 2)) for x in range(3)]
@@ -31,8 +31,8 @@ def test_a_folder_with_values_that_break_readers_stays_readable(spark, tmp_path)
     make_file(tmp_path / "a.parquet", POINTS)
     make_file(tmp_path / "b.parquet", [*POINTS, broken, None])
     plan = gl.open(str(tmp_path)).plan_repair()
-    assert "stays plain bytes" in str(plan)
-    with pytest.warns(BadValueWarning, match="geom stays plain bytes: b.parquet has 1 value that cannot be read"):
+    assert "stays plain binary" in str(plan)
+    with pytest.warns(BadValueWarning, match="geom stays plain binary: b.parquet has 1 value that cannot be read"):
         plan.apply()
     assert [logical_type(tmp_path / name) for name in ("a.parquet", "b.parquet")] == ["NONE", "NONE"]
     rows = spark.read.parquet(str(tmp_path)).orderBy("geom").collect()

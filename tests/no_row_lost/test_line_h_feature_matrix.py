@@ -40,10 +40,12 @@ def matrix(spark, tmp_path_factory) -> Matrix:
 @pytest.mark.spark
 @pytest.mark.parametrize(("table", "operation"), CELLS, ids=lambda name: name)
 def test_the_change_keeps_all_rows_and_rules_or_is_refused_as_declared(matrix, table, operation):
-    one = TABLES[table]
+    feature_table = TABLES[table]
     special = {BAD_APPENDS: matrix.bad_appends, UNDO_OF_SPARK: matrix.undo_of_spark}
-    cell = special[operation](one) if operation in special else matrix.cell(one, OPERATIONS[operation])
-    assert list(faults_of(one, cell)) == []
+    cell = (
+        special[operation](feature_table) if operation in special else matrix.cell(feature_table, OPERATIONS[operation])
+    )
+    assert list(faults_of(feature_table, cell)) == []
     assert cell.outcome is Outcome.REFUSED or {"Spark", "Kernel"} <= set(cell.engines)
 
 
@@ -51,9 +53,11 @@ def test_the_change_keeps_all_rows_and_rules_or_is_refused_as_declared(matrix, t
 def test_every_feature_and_property_that_delta_knows_is_in_the_matrix(spark):
     jvm: Any = spark._jvm
     delta, java = jvm.org.apache.spark.sql.delta, jvm.scala.jdk.javaapi.CollectionConverters.asJava
-    features = {one.name() for one in java(delta.TableFeature.allSupportedFeaturesMap()).values()}
+    features = {feature.name() for feature in java(delta.TableFeature.allSupportedFeaturesMap()).values()}
     built = {name.partition(":")[0].partition(",")[0] for name in TABLES}
     assert features - built - set(NOT_BUILT) == set()
-    properties = {one.key() for one in java(delta.DeltaConfigs.getAllConfigs()).values()}
-    set_here = {key for one in TABLES.values() for key in one.properties}
-    assert {one for one in properties if not one.endswith("-preview")} - set_here - set(NOT_BUILT) == set()
+    properties = {property_.key() for property_ in java(delta.DeltaConfigs.getAllConfigs()).values()}
+    set_here = {key for table in TABLES.values() for key in table.properties}
+    assert {property_name for property_name in properties if not property_name.endswith("-preview")} - set_here - set(
+        NOT_BUILT
+    ) == set()

@@ -24,8 +24,8 @@ class CountingProxy:
     def environment(self) -> dict[str, str]:
         """What makes a process, and a JVM that Spark starts in it, ask this proxy for all but this machine."""
         address = f"http://127.0.0.1:{self.port}"
-        told = {"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address, "NO_PROXY": ",".join(_OWN)}
-        told |= {name.lower(): value for name, value in told.items()}
+        output = {"HTTP_PROXY": address, "HTTPS_PROXY": address, "ALL_PROXY": address, "NO_PROXY": ",".join(_OWN)}
+        output |= {name.lower(): value for name, value in output.items()}
         java = [
             f"-D{scheme}.{key}={value}"
             for scheme in ("http", "https")
@@ -34,7 +34,7 @@ class CountingProxy:
         # One setting of the JVM serves both schemes. Spark's launcher takes these without a word; JDK_JAVA_OPTIONS
         # makes every JVM say that it has picked them up.
         java.append(f"-Dhttp.nonProxyHosts={'|'.join(_OWN)}")
-        return told | {"SPARK_SUBMIT_OPTS": " ".join(java)}
+        return output | {"SPARK_SUBMIT_OPTS": " ".join(java)}
 
 
 @contextmanager

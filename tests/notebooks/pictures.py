@@ -29,14 +29,14 @@ NO_MARK = ".jupyter-widgets-disconnected::before { display: none !important; }"
 
 def main_cell(ran: Ran) -> str:
     """The id of the cell whose picture stands for the notebook."""
-    (found,) = (cell.id for cell in ran.notebook.cells if "main" in cell.metadata.get("tags", ()))
-    return found
+    (result,) = (cell.id for cell in ran.notebook.cells if "main" in cell.metadata.get("tags", ()))
+    return result
 
 
 def look(ran: Ran, browser: Browser, server: Server, folder: Path) -> None:
     """Hold that all outputs look good in both themes and at both widths; pictures are kept for people."""
     assert ran.stderr() == {}, "nobody wants to read it"
-    kept, found = artefacts(folder), []
+    kept, result = artefacts(folder), []
     number = ran.path.name.partition("-")[0]
     with open_notebook(browser, server.put_copy(ran.path), width=WIDTHS[0]) as book:
         book.page.add_style_tag(content=NO_MARK)
@@ -46,22 +46,22 @@ def look(ran: Ran, browser: Browser, server: Server, folder: Path) -> None:
             for width in WIDTHS:
                 _resize(book, width)
                 for name, output in _outputs(book, ran):
-                    found += [f"{name}, {theme}, {width} wide: {fault}" for fault in faults(output)]
+                    result += [f"{name}, {theme}, {width} wide: {fault}" for fault in faults(output)]
                     if name == main_cell(ran):
                         output.screenshot(path=kept / f"notebook-{number}-{theme.lower()}-{width}.png")
             _resize(book, WIDTHS[0])
             book.page.locator(".jp-WindowedPanel-viewport").screenshot(
                 path=kept / f"notebook-{number}-{theme.lower()}.png"
             )
-        assert found == [], "\n".join(found)
+        assert result == [], "\n".join(result)
         assert book.other_hosts() == set()
         assert book.problems == [], "\n".join(book.problems)
 
 
 def _outputs(book: NotebookPage, ran: Ran) -> Iterator[tuple[str, Locator]]:
-    for place, cell in enumerate(ran.notebook.cells):
+    for index, cell in enumerate(ran.notebook.cells):
         if cell.get("outputs"):
-            yield cell.id, book.cell(place)
+            yield cell.id, book.cell(index)
 
 
 def _wait_for_maps(book: NotebookPage, ran: Ran) -> None:

@@ -52,23 +52,23 @@ def points(file: Path) -> np.ndarray:
 
 def expected(table: Path, version: int) -> tuple[int, int, int, int]:
     """Files and rows that have to be read by the true boxes of the files that a commit adds, and all of them."""
-    found = [points(table / entry["add"]["path"]) for entry in commit(table, version) if "add" in entry]
+    result = [points(table / entry["add"]["path"]) for entry in commit(table, version) if "add" in entry]
     xmin, ymin, xmax, ymax = WINDOW
     meets = [
         (low[0] <= xmax and low[1] <= ymax and high[0] >= xmin and high[1] >= ymin)
-        for low, high in ((one.min(axis=0), one.max(axis=0)) for one in found)
+        for low, high in ((points_.min(axis=0), points_.max(axis=0)) for points_ in result)
     ]
-    read = [len(one) for one, kept in zip(found, meets, strict=True) if kept]
-    return len(read), len(found), sum(read), sum(map(len, found))
+    read = [len(points_) for points_, kept in zip(result, meets, strict=True) if kept]
+    return len(read), len(result), sum(read), sum(map(len, result))
 
 
-def said(ran, cell: str) -> tuple[int, ...]:
-    found = READS.search(ran.text(cell))
-    assert found, ran.text(cell)
-    return tuple(int(number.replace(",", "")) for number in found.groups())
+def message(ran, cell: str) -> tuple[int, ...]:
+    match = READS.search(ran.text(cell))
+    assert match, ran.text(cell)
+    return tuple(int(number.replace(",", "")) for number in match.groups())
 
 
-def test_nothing_is_left_of_progress_and_nothing_is_said_on_the_error_stream(ran):
+def test_no_progress_is_left_and_the_error_stream_is_empty(ran):
     assert "IntProgress" not in ran.text("rewrite")
     assert ran.stderr() == {}
 
@@ -81,24 +81,24 @@ def test_spark_writes_boxes_into_footers_and_not_into_the_log(ran, table):
         assert pq.read_metadata(table / add["path"]).row_group(0).column(5).geo_statistics is not None
     assert "bounds of location: 0 of 96 files" in ran.text("open")
     assert "bounds.missing" in ran.text("check")
-    assert "96 mended from Parquet footers" in ran.text("plan-repair")
+    assert "96 repaired from Parquet footers" in ran.text("plan-repair")
 
 
 def test_without_bounds_all_is_read(ran):
     rows = demo.airports().num_rows
-    assert said(ran, "explain-before") == (96, 96, rows, rows)
+    assert message(ran, "explain-before") == (96, 96, rows, rows)
     assert "no_bounds" in ran.text("explain-before")
 
 
 def test_with_bounds_the_boxes_decide(ran, table):
-    assert said(ran, "explain-repaired") == expected(table, 1)
+    assert message(ran, "explain-repaired") == expected(table, 1)
     files, all_files, _, _ = expected(table, 1)
     assert files == all_files == 96, "the story needs files that all lie over the window"
     assert "overlaps" in ran.text("explain-repaired")
 
 
 def test_after_the_rewrite_about_two_in_a_hundred_files_are_read(ran, table):
-    assert said(ran, "explain-after") == expected(table, 2)
+    assert message(ran, "explain-after") == expected(table, 2)
     files, all_files, rows, all_rows = expected(table, 2)
     assert files == 2
     assert files / all_files < 0.025
@@ -106,15 +106,15 @@ def test_after_the_rewrite_about_two_in_a_hundred_files_are_read(ran, table):
     assert all_rows == demo.airports().num_rows
 
 
-def test_the_preview_foretells_it(ran, table):
+def test_the_preview_estimates_it(ran, table):
     _, files, _, _ = expected(table, 2)
     assert re.search(rf"^after +{files} ", ran.text("preview"), re.MULTILINE)
 
 
 def test_the_maps_say_the_same(ran, table):
     models = ran.notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
-    asked = [one["state"] for one in models if one["state"].get("window") == list(map(float, WINDOW))]
-    verdicts = {one["title"]: (one["verdict"]["files_read"], one["verdict"]["files"]) for one in asked}
+    states = [model["state"] for model in models if model["state"].get("window") == list(map(float, WINDOW))]
+    verdicts = {state["title"]: (state["verdict"]["files_read"], state["verdict"]["files"]) for state in states}
     assert verdicts["before"] == expected(table, 1)[:2]
     assert verdicts["after"] == expected(table, 2)[:2]
 
@@ -122,7 +122,7 @@ def test_the_maps_say_the_same(ran, table):
 def test_the_answers_are_the_same_airports(ran, table, inside):
     files, all_files, _, _ = expected(table, 2)
     assert ran.text("same-answer").splitlines() == [
-        f"{inside} airports in the table as it was, {inside} as it is now",
+        f"{inside} airports in the old version, {inside} in the new one",
         f"{inside} airports in {files} of its {all_files} files",
         "the same ones: True",
     ]
@@ -133,8 +133,8 @@ def test_the_undo_is_a_commit_that_brings_the_old_files_back(ran, table):
         next(entry["commitInfo"]["operation"] for entry in commit(table, version) if "commitInfo" in entry)
         for version in range(4)
     ]
-    told = [line for line in ran.text("history").splitlines()[1:] if line.strip()]
-    assert [line.split(maxsplit=3)[3] for line in reversed(told)] == operations
+    output = [line for line in ran.text("history").splitlines()[1:] if line.strip()]
+    assert [line.split(maxsplit=3)[3] for line in reversed(output)] == operations
     back = {entry["add"]["path"] for entry in commit(table, 3) if "add" in entry}
     assert back == {entry["add"]["path"] for entry in commit(table, 0) if "add" in entry}
 

@@ -31,13 +31,13 @@ def tables(ran) -> Path:
 @cache
 def boxes(file: Path) -> list[tuple[float, ...]]:
     """The box around the shapes of each row group of a data file."""
-    found = []
+    collected = []
     parquet = pq.ParquetFile(file)
     for group in range(parquet.num_row_groups):
         column = parquet.read_row_group(group, columns=["shape"])["shape"].combine_chunks()
         bytes_ = column.storage if isinstance(column, pa.ExtensionArray) else column
-        found.append(tuple(shapely.total_bounds(shapely.from_wkb(bytes_.to_numpy(zero_copy_only=False)))))
-    return found
+        collected.append(tuple(shapely.total_bounds(shapely.from_wkb(bytes_.to_numpy(zero_copy_only=False)))))
+    return collected
 
 
 def around(parts: list[tuple[float, ...]]) -> tuple[float, ...]:
@@ -54,20 +54,20 @@ def files_of(folder: Path) -> list[Path]:
 
 
 def numbers(text: str) -> list[float]:
-    return [float(one) for one in re.findall(NUMBER, text)]
+    return [float(digits) for digits in re.findall(NUMBER, text)]
 
 
-def test_nothing_is_said_on_the_error_stream(ran):
+def test_the_error_stream_is_empty(ran):
     assert ran.stderr() == {}
 
 
 def test_the_protocols_are_those_of_the_metadata(ran, tables):
     lines = (tables / "delta" / "_delta_log" / f"{0:020}.json").read_text().splitlines()
     protocol = next(json.loads(line)["protocol"] for line in lines if line.startswith('{"protocol"'))
-    told = ran.text("protocol-delta")
-    assert f"reader {protocol['minReaderVersion']}, writer {protocol['minWriterVersion']}" in told
+    output = ran.text("protocol-delta")
+    assert f"reader {protocol['minReaderVersion']}, writer {protocol['minWriterVersion']}" in output
     for feature in protocol["writerFeatures"]:
-        assert feature in told
+        assert feature in output
     newest = max((tables / "iceberg" / "metadata").glob("v*.metadata.json"))
     metadata = json.loads(newest.read_text())
     assert f"format version {metadata['format-version']}" in ran.text("protocol-iceberg")
@@ -82,31 +82,33 @@ def test_each_format_holds_the_box_of_the_rows(ran, tables):
     delta = re.findall(rf"POINT\(({NUMBER}) ({NUMBER})\)", ran.text("bounds-delta"))
     iceberg = re.findall(rf"\(({NUMBER}), ({NUMBER})\)", ran.text("bounds-iceberg"))
     for form, corners in (("delta", delta), ("iceberg", iceberg)):
-        said = tuple(float(one) for corner in corners for one in corner)
-        assert said in {around(boxes(file)) for file in files_of(tables / form)}
-    said = numbers(ran.text("bounds-parquet").partition("xmin")[2])[:4]
+        message = tuple(float(number) for corner in corners for number in corner)
+        assert message in {around(boxes(file)) for file in files_of(tables / form)}
+    message = numbers(ran.text("bounds-parquet").partition("xmin")[2])[:4]
     first = next(file for file in files_of(tables / "parquet") if len(boxes(file)) > 1)
     xmin, ymin, xmax, ymax = boxes(first)[0]
-    assert said == pytest.approx([xmin, xmax, ymin, ymax])
+    assert message == pytest.approx([xmin, xmax, ymin, ymax])
 
 
 def test_the_boxes_of_all_formats_agree(ran, tables):
-    held = [sorted(around(boxes(file)) for file in files_of(tables / form)) for form in ("delta", "iceberg", "parquet")]
-    assert held[0] == held[1] == held[2]
+    stored = [
+        sorted(around(boxes(file)) for file in files_of(tables / form)) for form in ("delta", "iceberg", "parquet")
+    ]
+    assert stored[0] == stored[1] == stored[2]
     lines = [numbers(line)[-5:] for line in ran.text("files").splitlines()[2:]]
-    told = [tuple(line[1:]) for line in lines if len(line) == 5]
-    wanted = sorted(tuple(round(side, 1) for side in box) for box in held[0])
-    assert len(told) == 3 * len(wanted)
-    assert sorted(told) == sorted(3 * wanted)
+    output = [tuple(line[1:]) for line in lines if len(line) == 5]
+    wanted = sorted(tuple(round(side, 1) for side in box) for box in stored[0])
+    assert len(output) == 3 * len(wanted)
+    assert sorted(output) == sorted(3 * wanted)
 
 
 def test_three_files_span_the_map(tables):
     sides = {file: around(boxes(file)) for file in files_of(tables / "parquet")}
     wide = [file for file, box in sides.items() if box[2] - box[0] > 359.9]
-    held = [set(pq.read_table(file, columns=["name"])["name"].to_pylist()) for file in wide]
-    assert len(held) == 3
+    stored = [set(pq.read_table(file, columns=["name"])["name"].to_pylist()) for file in wide]
+    assert len(stored) == 3
     for name in ("Fiji", "Russia", "Antarctica"):
-        assert sum(name in names for names in held) == 1
+        assert sum(name in names for names in stored) == 1
 
 
 def test_what_is_read_is_what_meets_the_window(ran, tables):
@@ -114,10 +116,10 @@ def test_what_is_read_is_what_meets_the_window(ran, tables):
     read = [file for file in files if meets(around(boxes(file)))]
     groups = [box for file in files for box in boxes(file)]
     rows = sum(pq.read_metadata(file).num_rows for file in read)
-    told = ran.text("explain-groups")
+    output = ran.text("explain-groups")
     all_rows = demo.countries().num_rows
-    assert f"reads {len(read)} of {len(files)} files, {rows} of {all_rows} rows" in told
-    assert f"{sum(map(meets, groups))} of {len(groups)} row groups" in told
+    assert f"reads {len(read)} of {len(files)} files, {rows} of {all_rows} rows" in output
+    assert f"{sum(map(meets, groups))} of {len(groups)} row groups" in output
     assert sum(map(meets, groups)) < len(groups) / 4, "the story needs row groups that tell more than files"
 
 

@@ -37,9 +37,9 @@ def version() -> str:
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory):
     """The places of all names, and of what is asked for, in the order of the collation."""
-    asked = ["zurich", "strassburg", "lodz", "istanbul", "αθηνα", "da nang", "Bern"]
+    queries = ["zurich", "strassburg", "lodz", "istanbul", "αθηνα", "da nang", "Bern"]
     names = demo.names()["name"].to_pylist()
-    return icu_ranks([*names, *asked], "UNICODE_CI_AI", tmp_path_factory.mktemp("icu"))
+    return icu_ranks([*names, *queries], "UNICODE_CI_AI", tmp_path_factory.mktemp("icu"))
 
 
 def commit(table: Path, number: int) -> list[dict]:
@@ -77,14 +77,14 @@ def test_by_the_collation_all_spellings_are_found(ran, ranks):
     wanted = sorted(name for name in names if ranks[name] == ranks["zurich"])
     assert sorted(shown(ran, "after")) == wanted
     assert len(wanted) == 4
-    asked = {ranks[one] for one in ("strassburg", "lodz", "istanbul", "αθηνα", "da nang")}
-    assert sorted(shown(ran, "more")) == sorted(name for name in names if ranks[name] in asked)
+    wanted_ranks = {ranks[spelling] for spelling in ("strassburg", "lodz", "istanbul", "αθηνα", "da nang")}
+    assert sorted(shown(ran, "more")) == sorted(name for name in names if ranks[name] in wanted_ranks)
 
 
 def test_by_the_collation_the_order_is_icu_s(ran, ranks):
     latin = [row["name"] for row in demo.names().to_pylist() if row["script"] == "Latin"]
-    found = [ranks[name] for name in shown(ran, "order-after")]
-    assert found == sorted((ranks[name] for name in latin), reverse=True)[:6]
+    result = [ranks[name] for name in shown(ran, "order-after")]
+    assert result == sorted((ranks[name] for name in latin), reverse=True)[:6]
 
 
 def test_each_language_has_its_own_order(ran, tmp_path):
@@ -92,8 +92,8 @@ def test_each_language_has_its_own_order(ran, tmp_path):
     collations = {"bytes": None, "Unicode": "UNICODE", "Swedish": "sv", "Danish": "da", "Czech": "cs", "Welsh": "cy"}
     assert head[1:] == list(collations)
     orders = set()
-    for place, collation in enumerate(collations.values(), start=1):
-        names = [row[place] for row in rows]
+    for index, collation in enumerate(collations.values(), start=1):
+        names = [row[index] for row in rows]
         places = icu_ranks(names, collation, tmp_path) if collation else {name: name.encode() for name in names}
         assert names == sorted(names, key=places.__getitem__), collation
         orders.add(tuple(names))
@@ -103,8 +103,8 @@ def test_each_language_has_its_own_order(ran, tmp_path):
 def test_the_plan_says_who_is_locked_out_and_wants_consent(ran, table):
     plan = " ".join(ran.text("plan").split())
     assert "Spark 4.2 + Delta 4.4.0 yes no" in plan
-    assert "Agree with --consent collations" in plan
-    assert "agree with consent='collations'" in ran.text("refused")
+    assert "Confirm with --consent collations" in plan
+    assert "confirm with consent='collations'" in ran.text("refused")
     assert "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE" in ran.text("spark-refused")
     assert "collations." in ran.text("spark-refused")
     (protocol,) = [action["protocol"] for action in commit(table, 1) if "protocol" in action]
@@ -118,9 +118,9 @@ def test_the_editor_begins_with_the_change(ran):
 def test_each_file_has_icu_s_least_and_greatest_name(ran, table, ranks, version):
     assert hints(table, 1) == {COLLATION: [version]}
     for number in (1, 4):
-        found = added(table, number)
-        assert len(found) == 14
-        for path, stats in found.items():
+        result = added(table, number)
+        assert len(result) == 14
+        for path, stats in result.items():
             assert list(stats["statsWithCollation"]) == [f"{COLLATION}.{version}"]
             section = stats["statsWithCollation"][f"{COLLATION}.{version}"]
             places = [ranks[name] for name in names_in(table, path)]
@@ -131,7 +131,7 @@ def test_each_file_has_icu_s_least_and_greatest_name(ran, table, ranks, version)
 
 def test_a_query_reads_the_files_whose_range_it_falls_into(ran, table, ranks):
     places = [[ranks[name] for name in names_in(table, path)] for path in added(table, 1)]
-    reads = sum(min(one) <= ranks["zurich"] <= max(one) for one in places)
+    reads = sum(min(ranks_) <= ranks["zurich"] <= max(ranks_) for ranks_ in places)
     assert f"reads {reads} of 14 files" in ran.text("explain")
     assert f"'zurich' reads {reads} of 15 files" in ran.text("explain-upgraded")
     assert reads == 1
@@ -155,7 +155,7 @@ def test_the_upgrade_leaves_one_version(ran, table, version):
     assert set(added(table, 4)) == set(added(table, 1)), "the new file had it already"
     assert f"15 of 15 files have {version}; none stale" in ran.text("explain-upgraded")
     assert not (table / "_delta_log" / f"{5:020}.json").exists(), "the last plan is only shown"
-    assert "name compares by its bytes again" in ran.text("back")
+    assert "name compares by bytes again" in ran.text("back")
 
 
 def test_it_looks_good(ran, looks_good):

@@ -50,7 +50,7 @@ def on_the_globe(shapes: np.ndarray) -> tuple[float, float, float, float]:
     return (west + 180) % 360 - 180, south, (east + 180) % 360 - 180, north
 
 
-def pieces(west: float, south: float, east: float, north: float) -> shapely.Geometry:
+def iter_chunks(west: float, south: float, east: float, north: float) -> shapely.Geometry:
     """A box on a plane; in two pieces where it crosses 180."""
     if west <= east:
         return shapely.box(west, south, east, north)
@@ -58,14 +58,14 @@ def pieces(west: float, south: float, east: float, north: float) -> shapely.Geom
 
 
 def expected(boxes: dict[str, tuple], window: tuple, tracks: dict[str, np.ndarray]) -> tuple[int, ...]:
-    read = [len(tracks[basin]) for basin, box in boxes.items() if pieces(*box).intersects(pieces(*window))]
+    read = [len(tracks[basin]) for basin, box in boxes.items() if iter_chunks(*box).intersects(iter_chunks(*window))]
     return len(read), len(tracks), sum(read), sum(map(len, tracks.values()))
 
 
-def said(ran, cell: str) -> tuple[int, ...]:
-    found = READS.search(ran.text(cell))
-    assert found, ran.text(cell)
-    return tuple(int(number.replace(",", "")) for number in found.groups())
+def message(ran, cell: str) -> tuple[int, ...]:
+    match = READS.search(ran.text(cell))
+    assert match, ran.text(cell)
+    return tuple(int(number.replace(",", "")) for number in match.groups())
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,11 @@ def test_fiji_is_as_wide_as_the_earth_on_a_plane_alone(ran):
     assert east - west == 360
     longitudes = shapely.get_coordinates(fiji)[:, 0]
     ends = longitudes[longitudes > 0].min(), longitudes[longitudes < 0].max()
-    told = [
+    collected = [
         f"geometry: from {west:.1f} to {east:.1f} degrees",
         f"geography: from {ends[0]:.1f} to {ends[1]:.1f} degrees",
     ]
-    assert ran.text("types").splitlines() == told
+    assert ran.text("types").splitlines() == collected
     assert [round(end, 1) for end in ends] == [177.3, -179.8], "as the text says"
     assert round(ends[1] + 360 - ends[0], 1) == 2.9
 
@@ -112,8 +112,8 @@ def test_no_storm_of_the_pacific_comes_to_namibia(ran, tracks):
 def test_the_oceans_are_as_wide_as_geos_and_numpy_say(ran, plane, globe):
     _, *rows = rows_of(ran.html("oceans"))
     for row, basin in zip(rows, BASINS, strict=True):
-        for told, box in zip(row[2:], (plane[basin], globe[basin]), strict=True):
-            assert [float(side) for side in told.split(" to ")] == pytest.approx([box[0], box[2]], abs=0.051), basin
+        for output, box in zip(row[2:], (plane[basin], globe[basin]), strict=True):
+            assert [float(side) for side in output.split(" to ")] == pytest.approx([box[0], box[2]], abs=0.051), basin
 
 
 def test_iceberg_holds_the_same_bounds(ran, plane, globe):
@@ -125,27 +125,29 @@ def test_iceberg_holds_the_same_bounds(ran, plane, globe):
 
 
 def test_a_window_reads_what_the_boxes_say(ran, tracks, plane, globe):
-    assert said(ran, "explain-plane") == expected(plane, EUROPE, tracks) == (2, 7, 734, 1543)
-    assert said(ran, "explain-globe") == expected(globe, EUROPE, tracks) == (0, 7, 0, 1543)
-    assert said(ran, "explain-fiji") == expected(globe, FIJI, tracks) == (1, 7, 139, 1543)
+    assert message(ran, "explain-plane") == expected(plane, EUROPE, tracks) == (2, 7, 734, 1543)
+    assert message(ran, "explain-globe") == expected(globe, EUROPE, tracks) == (0, 7, 0, 1543)
+    assert message(ran, "explain-fiji") == expected(globe, FIJI, tracks) == (1, 7, 139, 1543)
     assert "wrapped" in ran.text("explain-fiji")
 
 
 def test_the_map_says_the_same_and_draws_the_tracks(ran, tracks):
     models = ran.notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
-    (shown,) = [one["state"] for one in models if one["state"].get("window") == list(map(float, FIJI))]
+    (shown,) = [model["state"] for model in models if model["state"].get("window") == list(map(float, FIJI))]
     assert (shown["verdict"]["files_read"], shown["verdict"]["files"]) == (1, 7)
-    assert [one["name"].partition(" of ")[0] for one in shown["overlays"]] == [f"{len(tracks['SP'])} geometries"]
+    assert [overlay["name"].partition(" of ")[0] for overlay in shown["overlays"]] == [
+        f"{len(tracks['SP'])} geometries"
+    ]
 
 
 def test_each_format_stores_what_its_readers_can_use(ran, plane, globe):
     _, *rows = rows_of(ran.html("formats"))
-    told = {row[0]: [float(side) for side in row[1:]] for row in rows}
+    output = {row[0]: [float(side) for side in row[1:]] for row in rows}
     crossing, flat = ([box["SP"][0], box["SP"][2]] for box in (globe, plane))
-    assert told["Iceberg geography"] == pytest.approx(crossing, abs=0.051)
-    assert told["Parquet geography"] == pytest.approx(crossing, abs=0.051)
-    assert told["Havasu geometry"] == pytest.approx(flat, abs=0.051)
-    assert told["Delta geography"] == [-180, 180]
+    assert output["Iceberg geography"] == pytest.approx(crossing, abs=0.051)
+    assert output["Parquet geography"] == pytest.approx(crossing, abs=0.051)
+    assert output["Havasu geometry"] == pytest.approx(flat, abs=0.051)
+    assert output["Delta geography"] == [-180, 180]
     log = ran.path.parent / "tables" / "storms-delta" / "_delta_log" / f"{0:020}.json"
     adds = [json.loads(line)["add"] for line in log.read_text().splitlines() if '"add"' in line]
     (stats,) = [json.loads(add["stats"]) for add in adds if add["partitionValues"]["basin"] == "SP"]

@@ -73,10 +73,10 @@ def shares(tables: Path, version: int, windows: np.ndarray) -> np.ndarray:
     return np.array([sizes[meets(boxes, window)].sum() / sizes.sum() for window in windows])
 
 
-def said(ran, cell: str) -> tuple[int, ...]:
-    found = READS.search(ran.text(cell))
-    assert found, ran.text(cell)
-    return tuple(int(number.replace(",", "")) for number in found.groups())
+def message(ran, cell: str) -> tuple[int, ...]:
+    match = READS.search(ran.text(cell))
+    assert match, ran.text(cell)
+    return tuple(int(number.replace(",", "")) for number in match.groups())
 
 
 def test_the_boxes_are_those_of_the_rows(tables, pickups):
@@ -84,7 +84,7 @@ def test_the_boxes_are_those_of_the_rows(tables, pickups):
         paths, _, boxes = stored(tables, version)
         columns = [pq.read_table(tables / "trips" / path, arrow_extensions_enabled=False)[PICKUP] for path in paths]
         files = [points(column) for column in columns]
-        true = np.array([[*one.min(axis=0), *one.max(axis=0)] for one in files])
+        true = np.array([[*file.min(axis=0), *file.max(axis=0)] for file in files])
         np.testing.assert_allclose(boxes, true, atol=1e-9)
         assert np.all(boxes[:, :2] <= true[:, :2])
         assert np.all(boxes[:, 2:] >= true[:, 2:])
@@ -94,11 +94,11 @@ def test_the_boxes_are_those_of_the_rows(tables, pickups):
 
 def test_before_all_is_read_and_afterwards_next_to_nothing(ran, tables, windows):
     files = len(stored(tables, 0)[0])
-    assert said(ran, "explain-before") == (files, files, TRIPS, TRIPS)
+    assert message(ran, "explain-before") == (files, files, TRIPS, TRIPS)
     paths, _, boxes = stored(tables, 1)
     kept = [path for path, meet in zip(paths, meets(boxes, windows[0]), strict=True) if meet]
     rows = sum(pq.read_metadata(tables / "trips" / path).num_rows for path in kept)
-    assert said(ran, "explain-after") == (len(kept), len(paths), rows, TRIPS)
+    assert message(ran, "explain-after") == (len(kept), len(paths), rows, TRIPS)
     assert len(paths) > 100
 
 
@@ -106,8 +106,8 @@ def test_the_shares_of_fifty_windows(ran, tables, windows):
     before, after = (shares(tables, version, windows) for version in (0, 1))
     assert before.min() == 1
     assert np.median(after) < 0.03
-    found = [(np.min(one), np.median(one), np.max(one)) for one in (before, after)]
-    wanted = [[f"{share:.1%}" for share in row] for row in zip(*found, strict=True)]
+    result = [(np.min(read_shares), np.median(read_shares), np.max(read_shares)) for read_shares in (before, after)]
+    wanted = [[f"{share:.1%}" for share in row] for row in zip(*result, strict=True)]
     assert [row[1:] for row in rows_of(ran.html("shares"))[1:]] == wanted
 
 
@@ -119,7 +119,7 @@ def test_the_chart_counts_them(ran, tables, windows):
 
 
 def test_no_trip_is_lost(ran, pickups, windows):
-    inside = [int(np.all((pickups >= one[:2]) & (pickups <= one[2:]), axis=1).sum()) for one in windows]
+    inside = [int(np.all((pickups >= window[:2]) & (pickups <= window[2:]), axis=1).sum()) for window in windows]
     assert ran.text("same").splitlines() == [
         f"{sum(inside):,} trips by a scan, {sum(inside):,} by the files that are left",
         "the same in each window: True",
@@ -128,7 +128,7 @@ def test_no_trip_is_lost(ran, pickups, windows):
 
 def test_the_map_says_the_same(ran, tables):
     models = ran.notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
-    (verdict,) = [one["state"]["verdict"] for one in models if one["state"].get("window") == [-10, 36, 25, 55]]
+    (verdict,) = [model["state"]["verdict"] for model in models if model["state"].get("window") == [-10, 36, 25, 55]]
     _, sizes, boxes = stored(tables, 1)
     meet = meets(boxes, np.array([-10, 36, 25, 55]))
     assert (verdict["files_read"], verdict["files"]) == (meet.sum(), len(boxes))

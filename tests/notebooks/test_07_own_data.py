@@ -46,12 +46,12 @@ def airports() -> dict[str, tuple[float, float]]:
 def boxes(own) -> dict[str, tuple[float, ...]]:
     """The boxes of the files of the Delta table, as its log has them."""
     lines = (own / "delta" / "_delta_log" / f"{0:020}.json").read_text().splitlines()
-    found = {}
+    collected = {}
     for add in (action["add"] for action in map(json.loads, lines) if "add" in action):
         stats = json.loads(add["stats"])
         corners = [POINT.fullmatch(stats[side]["geometry"]) for side in ("minValues", "maxValues")]
-        found[add["path"]] = tuple(float(number) for corner in corners for number in corner.groups())
-    return found
+        collected[add["path"]] = tuple(float(number) for corner in corners for number in corner.groups())
+    return collected
 
 
 def places(table, column: str) -> np.ndarray:
@@ -69,11 +69,11 @@ def test_the_card_counts_what_geopandas_wrote(ran, own, airports):
     assert f"bounds of geometry: {len(files)} of {len(files)} files" in ran.text("open")
     assert "layout.small_files" in ran.text("check")
     models = ran.notebook.metadata.widgets["application/vnd.jupyter.widget-state+json"]["state"].values()
-    assert any(one["state"].get("title") == "airports: geometry" for one in models)
+    assert any(model["state"].get("title") == "airports: geometry" for model in models)
 
 
 def test_the_delta_table_has_the_airports_and_their_boxes(own, airports, boxes):
-    found = {}
+    collected = {}
     for path, box in boxes.items():
         rows = pq.read_table(own / "delta" / path, arrow_extensions_enabled=False)
         here = places(rows, "geometry")
@@ -81,8 +81,8 @@ def test_the_delta_table_has_the_airports_and_their_boxes(own, airports, boxes):
         np.testing.assert_allclose(box, true, atol=1e-9)
         assert np.all(np.array(box[:2]) <= true[:2])
         assert np.all(np.array(box[2:]) >= true[2:])
-        found |= dict(zip(rows["code"].to_pylist(), map(tuple, here.tolist()), strict=True))
-    assert found == airports
+        collected |= dict(zip(rows["code"].to_pylist(), map(tuple, here.tolist()), strict=True))
+    assert collected == airports
     assert len(boxes) > 10
 
 
@@ -103,21 +103,21 @@ def test_the_iceberg_tables_have_bounds_in_their_manifests(own, airports):
 
 def _corner(bounds: list[dict]) -> tuple[float, float]:
     """The corner among the bounds of a file: two doubles, of column 5 or 6, the last of each table."""
-    last = max(bounds, key=lambda one: one["key"])
+    last = max(bounds, key=lambda bound: bound["key"])
     return struct.unpack("<dd", last["value"])
 
 
-def test_what_is_said_of_the_tables(ran, airports, boxes):
-    told = {
+def test_the_tables_are_described(ran, airports, boxes):
+    output = {
         row[0]: [int(cell) for cell in row[1:]] for row in rows_of(ran.html("written")) if row[0].startswith("tables/")
     }
-    assert told["tables/own/delta"] == [len(boxes), len(airports), len(boxes)]
-    assert told["tables/own/converted"] == [1, len(airports), 1]
-    files, rows, bounds = told["tables/own/iceberg"]
+    assert output["tables/own/delta"] == [len(boxes), len(airports), len(boxes)]
+    assert output["tables/own/converted"] == [1, len(airports), 1]
+    files, rows, bounds = output["tables/own/iceberg"]
     assert (rows, bounds) == (demo.earthquakes().num_rows, files)
 
 
-def test_the_footer_is_mended_and_the_pages_stay(ran, own):
+def test_the_footer_is_repaired_and_the_pages_stay(ran, own):
     plain = BytesIO()
     pq.write_table(demo.airports(), plain, row_group_size=2000)
     old, new = plain.getvalue(), (own / "plain.parquet").read_bytes()
@@ -146,14 +146,17 @@ def test_the_footer_is_mended_and_the_pages_stay(ran, own):
 def test_the_way_out_is_exact(ran, own, airports):
     assert ran.text("to-geoparquet") == "the same points: True"
     back = geopandas.read_parquet(own / "geoparquet")
-    found = zip(back["code"], map(tuple, shapely.get_coordinates(back.geometry).tolist()), strict=True)
-    assert dict(found) == airports
+    result = zip(back["code"], map(tuple, shapely.get_coordinates(back.geometry).tolist()), strict=True)
+    assert dict(result) == airports
     assert back.crs == "OGC:CRS84"
 
 
-def test_what_is_shared_tells_of_the_same_boxes(own, boxes):
+def test_what_is_shared_has_the_same_boxes(own, boxes):
     features = json.loads((own / "boxes.geojson").read_text())["features"]
-    shapes = {one["properties"]["path"]: shapely.from_geojson(json.dumps(one["geometry"])).bounds for one in features}
+    shapes = {
+        feature["properties"]["path"]: shapely.from_geojson(json.dumps(feature["geometry"])).bounds
+        for feature in features
+    }
     assert shapes == boxes
     read = sum(shapely.intersects(WINDOW, shapely.box(*box)) for box in boxes.values())
     report = (own / "report.html").read_text()

@@ -28,21 +28,21 @@ def lab(tmp_path):
         assert proxy.seen == []
 
 
-def test_a_reader_mends_a_table_by_a_click_and_asks_the_map(browser, lab, tmp_path):
+def test_a_reader_repairs_a_table_by_a_click_and_asks_the_map(browser, lab, tmp_path):
     address = lab.put_copy(notebook_path("01"))
     kept = artefacts(tmp_path)
     with open_notebook(browser, address, height=1000) as book:
         book.run_above("apply-repair")
         press_apply(book, lab.folder, kept)
         book.run_from("apply-repair")
-        ask_the_map(book, lab.folder, kept)
+        query_the_map(book, lab.folder, kept)
         assert book.other_hosts() == set()
         assert book.problems == []
 
 
 def press_apply(book, folder, kept):
     """The plan that the page shows is the kernel's; after a click every file has the box of its rows."""
-    output = book.cell(book.place("plan-repair"))
+    output = book.cell(book.index_of("plan-repair"))
     card = output.locator(".geolake-card").first
     assert book.python("plan.hash") in card.inner_text()
     output.screenshot(path=kept / "notebook-01-plan.png")
@@ -57,27 +57,27 @@ def press_apply(book, folder, kept):
     np.testing.assert_allclose(np.column_stack(sides), true_boxes(folder, paths), atol=1e-9)
 
 
-def ask_the_map(book, folder, kept):
+def query_the_map(book, folder, kept):
     """A click chooses the file that lies there, and a window is answered as shapely answers it."""
-    shown = book.map(book.place("before-and-after"), "after", nth=1)
+    shown = book.map(book.index_of("before-and-after"), "after", nth=1)
     paths = book.python("t.files.table['path'].to_pylist()")
     boxes = true_boxes(folder, paths)
-    number, place = lonely_place(boxes, *shown.places(*corners(shown)))
-    assert shown.hover(place).splitlines()[0] == paths[number]
-    shown.click(place)
+    number, point = lonely_point(boxes, *shown.positions(*corners(shown)))
+    assert shown.hover(point).splitlines()[0] == paths[number]
+    shown.click(point)
     book.becomes("after.selected['path'].to_pylist()", [paths[number]])
     assert "1 selected" in shown.root.locator(".glm-counts").inner_text()
     before = book.python("after.window")
     x, y = shown.middle()
-    window, said = shown.draw_window((x - 60, y - 40), (x + 90, y + 50))
+    window, message = shown.draw_window((x - 60, y - 40), (x + 90, y + 50))
     assert window != before
     meets = shapely.intersects(shapely.box(*boxes.T), shapely.box(*window))
-    assert said.startswith(f"{meets.sum()} of {len(paths)} files read")
+    assert message.startswith(f"{meets.sum()} of {len(paths)} files read")
     assert 0 < meets.sum() < len(paths) / 4
     sizes = [(folder / "tables" / "airports" / path).stat().st_size for path in paths]
-    told = book.python("[after.verdict['files_read'], after.verdict['bytes_read']]")
-    assert told == [meets.sum(), np.array(sizes)[meets].sum()]
-    book.cell(book.place("before-and-after")).screenshot(path=kept / "notebook-01-window.png")
+    output = book.python("[after.verdict['files_read'], after.verdict['bytes_read']]")
+    assert output == [meets.sum(), np.array(sizes)[meets].sum()]
+    book.cell(book.index_of("before-and-after")).screenshot(path=kept / "notebook-01-window.png")
 
 
 def true_boxes(folder, paths):
@@ -94,7 +94,7 @@ def corners(shown):
     return (left, top + frame["height"]), (left + frame["width"], top)
 
 
-def lonely_place(boxes, southwest, northeast):
+def lonely_point(boxes, southwest, northeast):
     """A file and the middle of its box, where no other box lies and the map shows it."""
     middles = (boxes[:, :2] + boxes[:, 2:]) / 2
     shapes, points = shapely.box(*boxes.T), shapely.points(middles)

@@ -15,7 +15,7 @@ Range = tuple[tuple[float, float], tuple[float, float]]
 """The lowest and the highest x, and the same of y."""
 
 _BITS = 120
-"""Bits of the radius, which is the one number that is no fraction."""
+"""Bits of the radius, the only number that is not a fraction."""
 
 
 def arc_range(arc: Arc) -> Range | None:

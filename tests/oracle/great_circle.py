@@ -134,7 +134,7 @@ def geodesic_latitudes(starts, ends, geod=None) -> tuple[np.ndarray, np.ndarray]
     low = np.minimum(starts[:, 1], ends[:, 1])
     high = np.maximum(starts[:, 1], ends[:, 1])
     # `inv` gives the course from the end back to the start, so both point into the edge. What turns in the north has
-    # an end there, which the course of an edge of some 1e-7 degrees is too rough to tell.
+    # an end there, which the course of an edge of some 1e-7 degrees is too imprecise to show.
     high = np.where((np.cos(azimuth) > 0) & (np.cos(back) > 0) & (high >= 0), np.maximum(high, turn), high)
     low = np.where((np.cos(azimuth) < 0) & (np.cos(back) < 0) & (low <= 0), np.minimum(low, -turn), low)
     return low, high
@@ -207,23 +207,23 @@ class Needs:
 
 def vertices_of(shape: Shape) -> list[tuple[float, float]]:
     """All longitude, latitude pairs of the tree."""
-    found = [(p[0], p[1]) for p in shape.points]
-    found += [(p[0], p[1]) for ring in shape.rings for p in ring]
+    vertices = [(p[0], p[1]) for p in shape.points]
+    vertices += [(p[0], p[1]) for ring in shape.rings for p in ring]
     for child in shape.children:
-        found += vertices_of(child)
-    return found
+        vertices += vertices_of(child)
+    return vertices
 
 
 def edges_of(shape: Shape) -> list[tuple[tuple[float, float], tuple[float, float]]]:
     """All pairs of vertices that an edge joins, as written: a ring that is open stays open."""
-    found = []
+    edges = []
     lines = list(shape.rings) if shape.kind in (3, 17) else [shape.points] if shape.kind == 2 else []
     for line in lines:
         pairs = [(p[0], p[1]) for p in line]
-        found += list(itertools.pairwise(pairs))
+        edges += list(itertools.pairwise(pairs))
     for child in shape.children:
-        found += edges_of(child)
-    return found
+        edges += edges_of(child)
+    return edges
 
 
 def needs_of(shape: Shape, needs: Needs | None = None) -> Needs:

@@ -85,16 +85,16 @@ def _write_value(out: io.BytesIO, kind: int, value: Any) -> None:
         out.write(bytes([min(len(values), 15) << 4 | inside]))
         if len(values) >= 15:
             _write_varint(out, len(values))
-        for one in values:
-            _write_value(out, inside, one)
+        for item in values:
+            _write_value(out, inside, item)
     elif kind == MAP:
-        key, held, pairs = value
+        key, type_, pairs = value
         _write_varint(out, len(pairs))
         if pairs:
-            out.write(bytes([key << 4 | held]))
-        for one, other in pairs:
-            _write_value(out, key, one)
-            _write_value(out, held, other)
+            out.write(bytes([key << 4 | type_]))
+        for item, other in pairs:
+            _write_value(out, key, item)
+            _write_value(out, type_, other)
     else:
         _write_struct(out, value)
 

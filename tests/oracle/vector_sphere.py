@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["chord_points", "pole_inside", "vectors"]
 
 _CLEAR = 1e-9
-"""Volumes below this are no sides: six rounded products are wrong by some 1e-15."""
+"""Volumes below this count as zero: six rounded products are wrong by some 1e-15."""
 
 
 def vectors(places) -> np.ndarray:
@@ -35,16 +35,16 @@ def pole_inside(rings, inside, *, north: bool) -> set[bool]:
     ends = np.concatenate([ring[1:] for ring in edges])
     moves = (starts != ends).any(axis=1)
     starts, ends = starts[moves], ends[moves]
-    return {odd == 0 for place in vectors(inside) if (odd := _crossed(place, pole, starts, ends)) is not None}
+    return {odd == 0 for point in vectors(inside) if (odd := _crossed(point, pole, starts, ends)) is not None}
 
 
-def _crossed(place: np.ndarray, pole: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> int | None:
+def _crossed(point: np.ndarray, pole: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> int | None:
     """Whether the arc from place to pole meets the edges an odd number of times."""
-    if place @ pole < -0.99:
+    if point @ pole < -0.99:
         return None
-    way = np.cross(place, pole)
+    way = np.cross(point, pole)
     edge = np.cross(starts, ends)
-    sides = np.column_stack([starts @ way, -(ends @ way), -(edge @ place), edge @ pole])
+    sides = np.column_stack([starts @ way, -(ends @ way), -(edge @ point), edge @ pole])
     scale = np.column_stack([np.full((len(edge), 2), np.linalg.norm(way)), *[np.linalg.norm(edge, axis=1)] * 2])
     clear = (np.abs(sides) > _CLEAR * np.maximum(scale, 1e-6)).all(axis=1)
     if not clear.all():

@@ -196,8 +196,8 @@ def _vertices(value: bytes, offset: int, count: int, *, order: str, axes, result
     width = len(axes)
     _need(value, offset, 8 * width * count)
     flat = struct.unpack_from(f"{order}{count * width}d", value, offset)
-    for place, axis in enumerate(axes):
-        numbers = [number for number in flat[place::width] if not math.isnan(number)]
+    for index, axis in enumerate(axes):
+        numbers = [number for number in flat[index::width] if not math.isnan(number)]
         if numbers:
             low, high = min(numbers), max(numbers)
             known = result.ranges[axis]

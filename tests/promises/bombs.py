@@ -1,4 +1,4 @@
-"""Small tables that ask for much: counts, sizes and depths that no honest writer has."""
+"""Small tables that require much: counts, sizes and depths that no honest writer has."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def deep_schema(depth: int) -> str:
 
 def with_schema(folder: Path, schema: str) -> None:
     made = LogMaker(folder)
-    told = metadata()
-    told["metaData"]["schemaString"] = schema
-    made.commit(0, protocol(), told)
+    action = metadata()
+    action["metaData"]["schemaString"] = schema
+    made.commit(0, protocol(), action)
 
 
 def checkpoint_of(folder: Path, change: Callable[[list[Any]], None]) -> None:
     """A table whose checkpoint has another footer."""
     made = delta(folder, json.dumps(add("a.parquet", {"numRecords": 1})))
-    first, second = (json.loads(one) for one in (made.log / f"{0:020}.json").read_text().splitlines())
+    first, second = (json.loads(line) for line in (made.log / f"{0:020}.json").read_text().splitlines())
     made.checkpoint(1, first, second, add("a.parquet", {"numRecords": 1}))
     path = made.log / f"{1:020}.checkpoint.parquet"
     path.write_bytes(with_footer(path.read_bytes(), change))
@@ -90,12 +90,12 @@ def with_footer(data: bytes, change: Callable[[list[Any]], None]) -> bytes:
 
 
 def set_field(struct_: list[Any], number: int, value: Any) -> None:
-    place = next(place for place, one in enumerate(struct_) if one[0] == number)
-    struct_[place] = (number, struct_[place][1], value)
+    index = next(index_ for index_, member in enumerate(struct_) if member[0] == number)
+    struct_[index] = (number, struct_[index][1], value)
 
 
 def of_field(struct_: list[Any], number: int) -> Any:
-    return next(value for one, _, value in struct_ if one == number)
+    return next(value for id_, _, value in struct_ if id_ == number)
 
 
 def parquet(
@@ -103,15 +103,15 @@ def parquet(
 ) -> Path:
     folder.mkdir()
     table = points(0, 3) if rows is None else rows
-    held = geo if isinstance(geo, str) else json.dumps(geo)
-    pq.write_table(table.replace_schema_metadata({"geo": held}), folder / "a.parquet", compression="none")
+    text = geo if isinstance(geo, str) else json.dumps(geo)
+    pq.write_table(table.replace_schema_metadata({"geo": text}), folder / "a.parquet", compression="none")
     path = folder / "a.parquet"
     path.write_bytes(with_footer(path.read_bytes(), change))
     return path
 
 
 def with_crs(crs: dict[str, Any]) -> str:
-    return json.dumps(GEO | {"columns": {name: one | {"crs": crs} for name, one in GEO["columns"].items()}})
+    return json.dumps(GEO | {"columns": {name: column | {"crs": crs} for name, column in GEO["columns"].items()}})
 
 
 def ensemble(members: int) -> dict[str, Any]:
@@ -157,9 +157,9 @@ def claim_pages(folder: Path) -> None:
     page = thrift_tree.read_tree(data[start:])
     size = len(thrift_tree.write_tree(page))
     set_field(page, 2, HUGE)
-    told = thrift_tree.write_tree(page)
-    grown = len(told) - size
-    changed = data[:start] + told + data[start + size :]
+    header = thrift_tree.write_tree(page)
+    grown = len(header) - size
+    changed = data[:start] + header + data[start + size :]
 
     def change(tree: list[Any]) -> None:
         meta = of_field(of_field(of_field(tree, 4)[1][0], 1)[1][1], 3)
@@ -198,8 +198,8 @@ def container(schema: Any, body: bytes, records: int, *, codec: str = "null", si
     pairs = {b"avro.schema": text, b"avro.codec": codec.encode()}
     head = b"".join(number(len(part)) + part for pair in pairs.items() for part in pair)
     sync = b"s" * 16
-    told = number(records) + number(len(body) if size is None else size)
-    return b"Obj\x01" + number(len(pairs)) + head + number(0) + sync + told + body + sync
+    block = number(records) + number(len(body) if size is None else size)
+    return b"Obj\x01" + number(len(pairs)) + head + number(0) + sync + block + body + sync
 
 
 def iceberg(folder: Path, manifest: bytes | None = None, listed: bytes | None = None) -> Path:
@@ -229,17 +229,17 @@ def havasu_texts(folder: Path, text: str, encoding: str) -> None:
 
 def large_raster(folder: Path) -> None:
     entry = raster_entry("a", [raster_at(1, 2)], None)
-    held = entry.table["rast"].to_pylist()
-    held[0] |= {"width": HUGE, "height": HUGE}
-    rows = entry.table.set_column(1, entry.table.schema.field(1), pa.array(held, entry.table["rast"].type))
+    values = entry.table["rast"].to_pylist()
+    values[0] |= {"width": HUGE, "height": HUGE}
+    rows = entry.table.set_column(1, entry.table.schema.field(1), pa.array(values, entry.table["rast"].type))
     make_havasu_table(folder, [replace(entry, table=rows)], encoding=None, rasters=True)
 
 
 def long_rasters(folder: Path, count: int = 2_000, *, group: int = 64, **fields: Any) -> None:
     """Rasters that differ in nothing, in so many rows, with these values in place of those of the group."""
     entry = raster_entry("a", [raster_at(1, 2)], None)
-    held = entry.table["rast"].to_pylist()[0] | fields
-    row = pa.array([held], entry.table["rast"].type)
+    value = entry.table["rast"].to_pylist()[0] | fields
+    row = pa.array([value], entry.table["rast"].type)
     make_havasu_table(folder, [entry], encoding=None, rasters=True)
     (path,) = folder.glob("data/*.parquet")
     table = pa.table([entry.table["id"], row], schema=pq.read_schema(path))
@@ -292,8 +292,8 @@ def entries_of(*fields: dict[str, Any], partition: Sequence[dict[str, Any]] = ()
 PATH = {"name": "file_path", "type": "string", "field-id": 100}
 IDS = {"name": "equality_ids", "type": {"type": "array", "items": "int"}, "field-id": 135}
 EMPTY = [
-    {"name": f"p{place}", "type": {"type": "fixed", "name": f"f{place}", "size": 0}, "field-id": 1000 + place}
-    for place in range(10_000)
+    {"name": f"p{number}", "type": {"type": "fixed", "name": f"f{number}", "size": 0}, "field-id": 1000 + number}
+    for number in range(10_000)
 ]
 ENTRY = manifest_schema(3)
 BOMBS: dict[str, Callable[[Path], Any]] = {
@@ -403,7 +403,7 @@ def deepen(tree: list[Any]) -> None:
     """The schema becomes a chain of groups."""
     elements = of_field(tree, 2)[1]
     names = [(3, thrift_tree.I32, 0), (4, thrift_tree.BINARY, b"g"), (5, thrift_tree.I32, 1)]
-    elements[0] = [one for one in elements[0] if one[0] != 5] + [(5, thrift_tree.I32, 1)]
+    elements[0] = [member for member in elements[0] if member[0] != 5] + [(5, thrift_tree.I32, 1)]
     elements[1:1] = [list(names) for _ in range(DEEP)]
     del elements[-1]
 

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, PrimitiveType, StructType
-from geolake_nb.formats.parquet.covering import CoveringColumn
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.parquet.target import ParquetTarget
+from geolake_nb.formats.parquet_folder.write_target import ParquetTarget
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import Field, PrimitiveType, StructType
+from geolake_nb.parquet.covering import CoveringColumn
+from geolake_nb.parquet.writer import Layout, ParquetWriter
+from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import HAVASU_FIELDS, FileEntry, column, make_iceberg_table
 from tests.oracle.wkb_write import Shape, write
@@ -63,10 +63,10 @@ class Made:
     @property
     def levels(self) -> set[str]:
         """Where bounds have to be: a table without one of these has lost them."""
-        found = {_TABLE_LEVEL[self.form]} if self.form in _TABLE_LEVEL else set()
+        known = {_TABLE_LEVEL[self.form]} if self.form in _TABLE_LEVEL else set()
         if self.in_files and self.form != "havasu":  # whose shapes are plain bytes and text in the files
-            found |= {"row group"} | ({"geo property"} if self.form == "parquet" else set())
-        return found | ({"covering", "covering statistics"} if self.covered else set())
+            known |= {"row group"} | ({"geo property"} if self.form == "parquet" else set())
+        return known | ({"covering", "covering statistics"} if self.covered else set())
 
 
 class Rows:
@@ -74,9 +74,9 @@ class Rows:
 
     def __init__(self, seed: int, count: int) -> None:
         self.algorithm = ELLIPSOIDS[seed % len(ELLIPSOIDS)]
-        self.wild = seed // len(ELLIPSOIDS) % 2 == 1
+        self.non_finite = seed // len(ELLIPSOIDS) % 2 == 1
         """Whether values with NaN and infinities, which take bounds away, are among them."""
-        plain = Geometries.make(seed * 7919, count, wild=self.wild)
+        plain = Geometries.make(seed * 7919, count, non_finite=self.non_finite)
         self.truth: dict[str, Geometries | Geographies] = {
             "geom": plain,
             "sphere": Geographies.make(seed * 7919 + 1, count),
@@ -89,13 +89,15 @@ class Rows:
         }
         ids = pa.array(range(count), pa.int64())
         self.table = pa.table({"id": ids, **{name: pa.array(self.truth[name].values, pa.binary()) for name in GEO}})
-        # Footers alone cannot be mended where values are EWKB: Parquet's geo types hold ISO WKB.
+        # Footers alone cannot be repaired where values are EWKB: Parquet's geo types hold ISO WKB.
         iso = [None if shape is None else write(_iso(shape)) for shape in plain.shapes]
         self.iso = self.table.set_column(1, "geom", pa.array(iso, pa.binary()))
         # Havasu has no geographies, and encodings of its own; texts are read back by GEOS and by another reader.
         texts = {"wkt": plain.text("wkt"), "geojson": plain.text("geojson")}
         binary = dict.fromkeys(("ewkb", "wkb"), self.table["geom"])
-        self.havasu = pa.table({"id": ids, **binary, **{name: pa.array(held) for name, held in texts.items()}})
+        self.havasu = pa.table(
+            {"id": ids, **binary, **{name: pa.array(column_texts) for name, column_texts in texts.items()}}
+        )
         self.havasu_types = {name: gl.geometry(encoding=name) for name in TEXTS}
         self.truth |= {
             "ewkb": plain,
@@ -107,7 +109,7 @@ class Rows:
 
     @property
     def differ(self) -> list[str]:
-        return [problem for one in self.truth.values() for problem in one.differ]
+        return [problem for column in self.truth.values() for problem in column.differ]
 
 
 def _iso(shape: Shape) -> Shape:
@@ -116,24 +118,24 @@ def _iso(shape: Shape) -> Shape:
 
 def _of_text(texts: list[str | None], read: Callable[..., Any], numbers: Callable[[str], Any]) -> Geometries:
     """The truth of a column of text: what GEOS reads in it, and what Python makes of its numbers."""
-    found = Geometries.__new__(Geometries)
-    found.values, found.shapes, found.differ = texts, texts, []
-    found.low, found.high = ranges_of(read(np.array(texts, object)))
-    found.low[:, 2:] = found.high[:, 2:] = np.nan  # Havasu bounds x and y alone
-    found.unclear = np.zeros(len(texts), bool)
+    made = Geometries.__new__(Geometries)
+    made.values, made.shapes, made.differ = texts, texts, []
+    made.low, made.high = ranges_of(read(np.array(texts, object)))
+    made.low[:, 2:] = made.high[:, 2:] = np.nan  # Havasu bounds x and y alone
+    made.unclear = np.zeros(len(texts), bool)
     for row, text in enumerate(texts):
-        held = np.array([] if text is None else numbers(text), float).reshape(-1, 2)
-        ends = (held.min(axis=0), held.max(axis=0)) if len(held) else (NOWHERE, NOWHERE)
-        sides = found.low[row, :2], found.high[row, :2]
-        if not all(np.array_equal(one, other, equal_nan=True) for one, other in zip(ends, sides, strict=True)):
-            found.differ.append(f"row {row}: GEOS reads {sides} and Python {ends} in {text}")
-    return found
+        coordinates = np.array([] if text is None else numbers(text), float).reshape(-1, 2)
+        ends = (coordinates.min(axis=0), coordinates.max(axis=0)) if len(coordinates) else (NOWHERE, NOWHERE)
+        sides = made.low[row, :2], made.high[row, :2]
+        if not all(np.array_equal(end, other, equal_nan=True) for end, other in zip(ends, sides, strict=True)):
+            made.differ.append(f"row {row}: GEOS reads {sides} and Python {ends} in {text}")
+    return made
 
 
 def _in_wkt(text: str) -> list[list[float]]:
     tag = re.match(r"[A-Z]+ (ZM|Z|M) ", text)
     axes = 2 + (len(tag[1]) if tag else 0)
-    numbers = [float(one) for one in re.findall(r"NaN|[-+.0-9][-+.0-9e]*", text)]
+    numbers = [float(number) for number in re.findall(r"NaN|[-+.0-9][-+.0-9e]*", text)]
     return [numbers[start : start + 2] for start in range(0, len(numbers), axes)]
 
 
@@ -147,8 +149,8 @@ def _positions(value: Any) -> Iterator[list[float]]:
     elif value and isinstance(value[0], int | float):
         yield value[:2]
     else:
-        for one in value:
-            yield from _positions(one)
+        for member in value:
+            yield from _positions(member)
 
 
 # ---- without Spark
@@ -157,20 +159,20 @@ def _positions(value: Any) -> Iterator[list[float]]:
 def without_spark(rows: Rows, folder: Path) -> Iterator[Made]:
     """The writer of files, the repair of footers, and the repair of a Delta log by footers."""
     yield from _files(rows, folder / "files")
-    # Footers: files of pyarrow with bytes that nothing tells of.
+    # Footers: files of pyarrow with undeclared bytes.
     plain = folder / "footers"
     _plain_files(rows.iso, plain, rows)
     gl.open(str(plain)).plan_repair(columns=rows.types).apply()
     yield Made("repair Parquet", "parquet", plain)
     # A log over files whose footers have every box, as those with odd geometries have not.
-    told = folder / "told"
-    _plain_files(rows.iso.select(["id", *GEO[1:]]), told, rows)
-    gl.open(str(told)).plan_repair(columns={name: rows.types[name] for name in GEO[1:]}).apply()
-    _plain_log(rows, told, GEO[1:])
-    plan = gl.open(str(told)).plan_repair()
+    typed_folder = folder / "told"
+    _plain_files(rows.iso.select(["id", *GEO[1:]]), typed_folder, rows)
+    gl.open(str(typed_folder)).plan_repair(columns={name: rows.types[name] for name in GEO[1:]}).apply()
+    _plain_log(rows, typed_folder, GEO[1:])
+    plan = gl.open(str(typed_folder)).plan_repair()
     assert plan.change.job is None, str(plan)
     plan.apply()
-    yield Made("repair Delta by footers", "delta", told, GEO[1:], in_files=False)
+    yield Made("repair Delta by footers", "delta", typed_folder, GEO[1:], in_files=False)
 
 
 def _files(rows: Rows, folder: Path) -> Iterator[Made]:
@@ -307,7 +309,7 @@ def _repaired(rows: Rows, folder: Path, spark: SparkSession) -> Iterator[Made]:
 
 def _entries(table: pa.Table, rows: Rows) -> list[FileEntry]:
     """Files with the ids of their columns, and nothing else that is known of them."""
-    fields = [one.with_metadata({"PARQUET:field_id": str(1 + n)}) for n, one in enumerate(table.schema)]
+    fields = [field.with_metadata({"PARQUET:field_id": str(1 + n)}) for n, field in enumerate(table.schema)]
     typed = table.cast(pa.schema(fields))
     return [
         FileEntry(f"data/part-{number:03}.parquet", rows=len(part), table=part)

@@ -29,7 +29,7 @@ _DATA = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
 def leaks(output: Any) -> list[str]:
     """The names of the canaries that an output holds, in whatever writing."""
     texts = [_text(output)]
-    texts += [zlib.decompress(base64.b64decode(one)).decode("latin-1") for one in _DEFLATED.findall(texts[0])]
+    texts += [zlib.decompress(base64.b64decode(match)).decode("latin-1") for match in _DEFLATED.findall(texts[0])]
     whole = "\n".join(texts)
     return [name for name, canary in CANARIES.items() if any(form in whole for form in _forms(canary))]
 
@@ -47,7 +47,9 @@ def _plain(value: Any) -> str:
 def _forms(canary: str) -> set[str]:
     """The canary plain, escaped, encoded, and cut."""
     plain = {canary, canary[:_PART], canary[-_PART:]}
-    escaped = {code(one) for one in plain for code in (html.escape, lambda text: quote(text, safe=""), quote_plus)}
+    escaped = {
+        code(secret) for secret in plain for code in (html.escape, lambda text: quote(text, safe=""), quote_plus)
+    }
     encoded = {canary.encode().hex(), canary.encode().hex().upper()}
     for before in range(3):  # how the letters of base64 fall depends on where the canary stands
         for code in (base64.b64encode, base64.urlsafe_b64encode):

@@ -1,4 +1,4 @@
-"""Real files of other projects, mended in a copy: no bound that is then in them leaves out a row."""
+"""Real files of other projects, repaired in a copy: no bound that is then in them leaves out a row."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
-from geolake_nb.core.geoparquet import GeoEncoding
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, GeographyType, GeometryEncoding, GeometryType, StructType
+from geolake_nb.changes.write_job import GeoInput
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.writing.job import GeoInput
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import Field, GeographyType, GeometryEncoding, GeometryType, StructType
+from geolake_nb.parquet.geoparquet import GeoEncoding
+from geolake_nb.parquet.writer import Layout, ParquetWriter
 from geolake_nb.spark.geo_input import GeoReader
+from geolake_nb.storage.storage import Storage
 from tests.oracle.wkb_walk import BadError, walk
 from tests.oracle.wkb_write import Shape, write
 from tests.promises.geography_extents import Geographies
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 
     from tests.promises.bound_verdict import Verdict
 
-__all__ = ["NO_SHAPES", "has_shapes", "judge_corpus"]
+__all__ = ["NO_SHAPES", "check_corpus", "has_shapes", "is_geography"]
 
 
 NO_SHAPES = "no geo column"
 
 
-def judge_corpus(corpus: Path, folder: Path, verdict: Verdict) -> dict[str, str]:
-    """Judge every Parquet file with geo columns; what was done with each file, by its path."""
+def check_corpus(corpus: Path, folder: Path, verdict: Verdict) -> dict[str, str]:
+    """Check every Parquet file with geo columns; what was done with each file, by its path."""
     done = {}
     for path in sorted(corpus.rglob("*.parquet")):
         if "_delta_log" in path.parts:
@@ -50,44 +50,54 @@ def judge_corpus(corpus: Path, folder: Path, verdict: Verdict) -> dict[str, str]
         copy = folder / f"{len(done)}.parquet"
         shutil.copy(path, copy)
         try:
-            done[name] = _judge_file(copy, f"corpus {name}", verdict)
+            done[name] = _check_file(copy, f"corpus {name}", verdict)
         except GeolakeError as problem:
             done[name] = f"refused: {problem.what}"
         copy.unlink()
-    done["wkb/wkb_cases_dev.csv"] = _judge_cases(corpus / "wkb" / "wkb_cases_dev.csv", folder, verdict)
+    done["wkb/wkb_cases_dev.csv"] = _check_cases(corpus / "wkb" / "wkb_cases_dev.csv", folder, verdict)
     return done
 
 
 def has_shapes(path: Path) -> bool:
     """Whether a file says that it has geo columns, by pyarrow alone: in its types, or in its `geo` property."""
     metadata = pq.read_metadata(path)
-    types = {metadata.schema.column(one).logical_type.type for one in range(metadata.num_columns)}
+    types = {metadata.schema.column(number).logical_type.type for number in range(metadata.num_columns)}
     return b"geo" in (metadata.metadata or {}) or not types.isdisjoint({"GEOMETRY", "GEOGRAPHY"})
 
 
-def _judge_file(path: Path, name: str, verdict: Verdict) -> str:
+def is_geography(path: Path) -> bool:
+    """Whether a GeoParquet file says that its edges are geodesics."""
+    geo = json.loads((pq.read_metadata(path).metadata or {}).get(b"geo", b"{}"))
+    return any(column.get("edges", "planar") != "planar" for column in geo.get("columns", {}).values())
+
+
+def _check_file(path: Path, name: str, verdict: Verdict) -> str:
     schema = gl.open(str(path)).schema
     types = {
-        parts: one.type for parts, one in schema.walk_parts() if isinstance(one.type, GeometryType | GeographyType)
+        parts: field.type
+        for parts, field in schema.walk_parts()
+        if isinstance(field.type, GeometryType | GeographyType)
     }
     if not types:
         return NO_SHAPES
     deep = [parts for parts in types if len(parts) > 1]
     if deep:
         return f"passed over: {deep} are nested"
-    held = pq.ParquetFile(path, arrow_extensions_enabled=False).read()
-    columns = {parts[0]: _storage(held[parts[0]].combine_chunks()) for parts in types}
+    table = pq.ParquetFile(path, arrow_extensions_enabled=False).read()
+    columns = {parts[0]: _storage(table[parts[0]].combine_chunks()) for parts in types}
     if all(_is_bytes(column) for column in columns.values()):
         truth = {name: _truth(column.to_pylist(), types[name,]) for name, column in columns.items()}
         gl.open(str(path)).plan_repair(verify=True).apply()
         word = "repaired"
     else:
         truth = {name: _truth(_coordinates(path, name, column), types[name,]) for name, column in columns.items()}
-        verdict.judge(f"{name} as it is", list(_as_read(path, columns)), truth)
+        verdict.check(f"{name} as it is", list(_as_read(path, columns)), truth)
         _write_anew(path, columns, {name: types[name,] for name in columns})
-        word = "written anew"
-    verdict.problems += [f"{name}: the oracles differ: {one}" for column in truth.values() for one in column.differ]
-    verdict.judge(name, list(bounds_of_files([path], tuple(truth), by_row=True)), truth)
+        word = "rewritten"
+    verdict.problems += [
+        f"{name}: the oracles differ: {problem}" for column in truth.values() for problem in column.differ
+    ]
+    verdict.check(name, list(bounds_of_files([path], tuple(truth), by_row=True)), truth)
     return word
 
 
@@ -107,7 +117,7 @@ def _truth(values: list[bytes | None], kind: GeometryType | GeographyType) -> Ge
     return Geometries(values, [None] * len(values))
 
 
-# ---- native encodings: lists of coordinates, which are no bytes
+# ---- native encodings: lists of coordinates, not bytes
 
 _KINDS = ("point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
 _PARTS = {4: 1, 5: 2, 6: 3}
@@ -120,26 +130,26 @@ def _encoding(path: Path, name: str) -> str:
 def _coordinates(path: Path, name: str, column: pa.Array) -> list[bytes | None]:
     """The WKB of lists of coordinates, put together by the text of GeoParquet 1.1."""
     kind = 1 + _KINDS.index(_encoding(path, name))
-    return [None if one is None else write(_shape(kind, one)) for one in column.to_pylist()]
+    return [None if value is None else write(_shape(kind, value)) for value in column.to_pylist()]
 
 
-def _shape(kind: int, held: Any) -> Shape:
+def _shape(kind: int, value: Any) -> Shape:
     if kind == 1:
-        return Shape(1, points=((held["x"], held["y"]),))
+        return Shape(1, points=((value["x"], value["y"]),))
     if kind == 2:
-        return Shape(2, points=tuple((one["x"], one["y"]) for one in held))
+        return Shape(2, points=tuple((vertex["x"], vertex["y"]) for vertex in value))
     if kind == 3:
-        return Shape(3, rings=tuple(tuple((one["x"], one["y"]) for one in ring) for ring in held))
-    return Shape(kind, children=tuple(_shape(_PARTS[kind], one) for one in held))
+        return Shape(3, rings=tuple(tuple((vertex["x"], vertex["y"]) for vertex in ring) for ring in value))
+    return Shape(kind, children=tuple(_shape(_PARTS[kind], part) for part in value))
 
 
 def _as_read(path: Path, columns: dict[str, pa.Array]) -> Iterator[Bound]:
     """What the table says of its row groups: the minima and maxima of x and y are bounds of shapes."""
-    found = gl.open(str(path)).row_groups()
-    ends = np.cumsum([0, *found["rows"].to_pylist()])
+    groups = gl.open(str(path)).row_groups()
+    ends = np.cumsum([0, *groups["rows"].to_pylist()])
     for name in columns:
-        sides = np.array([found[f"{name}.{side}"].to_numpy() for side in SIDES], float).T
-        for group in range(len(found)):
+        sides = np.array([groups[f"{name}.{side}"].to_numpy() for side in SIDES], float).T
+        for group in range(len(groups)):
             yield Bound("row group", name, np.arange(ends[group], ends[group + 1]), tuple(sides[group]))
 
 
@@ -155,7 +165,7 @@ def _write_anew(path: Path, columns: dict[str, pa.Array], types: dict[str, Geome
         writer.write(batch)
 
 
-def _judge_cases(path: Path, folder: Path, verdict: Verdict) -> str:
+def _check_cases(path: Path, folder: Path, verdict: Verdict) -> str:
     """The values that can be read, in row groups of five."""
     values, left_out = [], Counter[str]()
     with path.open() as lines:
@@ -173,6 +183,6 @@ def _judge_cases(path: Path, folder: Path, verdict: Verdict) -> str:
         writer.write(pa.record_batch({"geom": pa.array(values, pa.binary())}))
     truth = {"geom": Geometries(values, [None] * len(values))}
     verdict.problems += truth["geom"].differ
-    verdict.judge("corpus of WKB", list(bounds_of_files([folder / "cases.parquet"], ("geom",), by_row=True)), truth)
+    verdict.check("corpus of WKB", list(bounds_of_files([folder / "cases.parquet"], ("geom",), by_row=True)), truth)
     others = ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()))
     return f"{len(values)} values written; {others}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 from tests.promises import row_model as rm
 from tests.promises.row_history import RowHistory, acting_before
 
@@ -83,10 +83,10 @@ class DeltaHistory(RowHistory):
             "delta.enableDeletionVectors": str(start.vectors).lower(),
             "delta.checkpointInterval": str(start.checkpoints),
         }
-        held = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-        columns = ", ".join(f"{one.name} {one.type}" for one in self.state.columns)
+        settings = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        columns = ", ".join(f"{column.name} {column.type}" for column in self.state.columns)
         parts = " PARTITIONED BY (part)" if start.partitioned else ""
-        self._sql(f"CREATE TABLE {{t}} ({columns}) USING delta{parts} TBLPROPERTIES ({held})")
+        self._sql(f"CREATE TABLE {{t}} ({columns}) USING delta{parts} TBLPROPERTIES ({settings})")
         self.states[0] = self.state
         self.act(first)
         self.landed(first)
@@ -103,7 +103,7 @@ class DeltaHistory(RowHistory):
         reader = self.spark.read.format("delta")
         frame = (reader if version is None else reader.option("versionAsOf", version)).load(self.location)
         state = self.state if version is None else self.states[version]
-        geo = {one.name for one in state.columns if one.is_geo}
+        geo = {column.name for column in state.columns if column.is_geo}
         chosen = [f"st_asbinary(`{name}`)" if name in geo else f"`{name}`" for name in frame.columns]
         rows = frame.selectExpr(*chosen).collect()
         return frame.columns, Counter(tuple(_plain(value) for value in row) for row in rows)
@@ -133,10 +133,10 @@ class DeltaHistory(RowHistory):
     def manner(self, operation: rm.Operation) -> str:
         with open(os.path.join(self.location, "_delta_log", f"{self.version():020}.json")) as file:
             actions = [json.loads(line) for line in file]
-        adds, removes = ([one[kind] for one in actions if kind in one] for kind in ("add", "remove"))
-        if any("deletionVector" in one for one in adds):
+        adds, removes = ([action[kind] for action in actions if kind in action] for kind in ("add", "remove"))
+        if any("deletionVector" in add for add in adds):
             return "with vectors"
-        if any("deletionVector" in one for one in removes):
+        if any("deletionVector" in remove for remove in removes):
             return "of vectors"
         return "by copy" if adds and removes else "alone"
 
@@ -166,8 +166,8 @@ class DeltaHistory(RowHistory):
     def _insert(self, step: rm.Step) -> None:
         assert step.rows is not None
         columns = self.state.columns
-        rows = [", ".join(rm.literal(one, row[one.key]) for one in columns) for row in step.rows.values()]
-        named = ", ".join(f"`{one.name}`" for one in columns)
+        rows = [", ".join(rm.literal(column, row[column.key]) for column in columns) for row in step.rows.values()]
+        named = ", ".join(f"`{column.name}`" for column in columns)
         self._sql(f"INSERT INTO {{t}} ({named}) VALUES {', '.join(f'({row})' for row in rows)}")
 
     def _sql(self, text: str) -> None:

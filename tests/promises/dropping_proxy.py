@@ -64,18 +64,18 @@ class DroppingProxy:
 
     @property
     def changes(self) -> list[Exchange]:
-        """What clients have asked to be written, copied or removed so far, but for the files that try the store."""
-        return [one for one in self._proxy.seen if _is_change(one.method, one.path)]
+        """The writes, copies and removals that clients have requested so far, except files that probe the store."""
+        return [exchange for exchange in self._proxy.seen if _is_change(exchange.method, exchange.path)]
 
     @property
     def commits(self) -> list[Exchange]:
         """The commits that clients have sent so far."""
-        return [one for one in self._proxy.seen if _COMMIT.fullmatch(f"{one.method} {one.path}")]
+        return [exchange for exchange in self._proxy.seen if _COMMIT.fullmatch(f"{exchange.method} {exchange.path}")]
 
     @property
     def removals(self) -> list[str]:
-        """What clients have asked to be removed so far, but for the files that try the store."""
-        return [one.path for one in self.changes if one.method != "PUT"]
+        """The removals that clients have requested so far, except files that probe the store."""
+        return [exchange.path for exchange in self.changes if exchange.method != "PUT"]
 
 
 def _is_change(method: str, path: str) -> bool:

@@ -32,10 +32,10 @@ _WRITES = os.O_CREAT | os.O_RDWR | os.O_TRUNC | os.O_WRONLY
 
 def points_of(work: Work, folder: Path) -> list[str]:
     """Do the work in a process of its own that is not killed; the points that it passed, by name."""
-    told, telling = _CONTEXT.Pipe(duplex=False)
-    child = _started(_count, work, folder, telling)
-    telling.close()
-    points: list[str] = told.recv()
+    receiver, sender = _CONTEXT.Pipe(duplex=False)
+    child = _started(_count, work, folder, sender)
+    sender.close()
+    points: list[str] = receiver.recv()
     child.join(60)
     assert child.exitcode == 0, "the work failed"
     return points
@@ -56,10 +56,10 @@ def _started(target: Callable[..., None], *words: object) -> Any:
     return child
 
 
-def _count(work: Work, folder: Path, telling: Any) -> None:
+def _count(work: Work, folder: Path, sender: Any) -> None:
     points = _Points(folder, None)
     work(folder)
-    telling.send(points.passed)
+    sender.send(points.passed)
 
 
 def _die(work: Work, folder: Path, point: int) -> None:

@@ -113,8 +113,8 @@ def stopping_at_points(spark: SparkSession, folder: Path, script: str) -> Iterat
     thread = jvm.Thread.currentThread()
     before = thread.getContextClassLoader()
     # Iceberg takes the settings alone, and looks for classes where the thread does.
-    for one in (settings.setClassLoader, thread.setContextClassLoader):
-        one(compiler.getClassLoader())
+    for setter in (settings.setClassLoader, thread.setContextClassLoader):
+        setter(compiler.getClassLoader())
     try:
         yield
     finally:

@@ -21,9 +21,9 @@ class EchoServer(Proxy):
         """What the server says."""
         if self.status is None:
             return await super().answer(method, path, request, upstream)
-        said = request.decode("latin-1")
+        text = request.decode("latin-1")
         # Of the shape that Iceberg's REST catalogs answer in; stores are read as text.
-        body = json.dumps({"error": {"message": said, "type": f"No{said[:40]}", "code": self.status}}).encode()
+        body = json.dumps({"error": {"message": text, "type": f"No{text[:40]}", "code": self.status}}).encode()
         head = f"HTTP/1.1 {self.status} {path}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         return Answer(head.encode() + (b"" if method == "HEAD" else body), self.status)
 

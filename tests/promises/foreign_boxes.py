@@ -22,18 +22,18 @@ _LOWER, _UPPER = "geom_lower_bounds", "geom_upper_bounds"
 def give_boxes(folder: Path, how: str) -> None:
     """A snapshot with the live files of the current one, whose boxes it strips, loosens or tightens."""
     old = metadata_of(folder)
-    current = next(one for one in old["snapshots"] if one["snapshot-id"] == old["current-snapshot-id"])
+    current = next(snapshot for snapshot in old["snapshots"] if snapshot["snapshot-id"] == old["current-snapshot-id"])
     schema, header, listed = read_avro(Path(current["manifest-list"]))
     made, order, name = uuid.uuid4().int >> 65, old.get("last-sequence-number", 0) + 1, uuid.uuid4().hex
     manifests = []
-    for place, one in enumerate(listed):
-        own, about, entries = read_avro(Path(one["manifest_path"]))
-        live = [_existing(entry, one, how) for entry in entries if entry["status"] < 2]
+    for index, manifest in enumerate(listed):
+        own, about, entries = read_avro(Path(manifest["manifest_path"]))
+        live = [_existing(entry, manifest, how) for entry in entries if entry["status"] < 2]
         if live:
-            path = folder / "metadata" / f"{name}-m{place}.avro"
+            path = folder / "metadata" / f"{name}-m{index}.avro"
             write_avro(path, own, live, about)
             rows = sum(entry["data_file"]["record_count"] for entry in live)
-            manifests.append(_listed(one, path, made, order) | {_count(one, "existing", "files"): len(live)})
+            manifests.append(_listed(manifest, path, made, order) | {_count(manifest, "existing", "files"): len(live)})
             manifests[-1] |= {"existing_rows_count": rows}
     path = folder / "metadata" / f"snap-{made}-{name}.avro"
     write_avro(path, schema, manifests, header)
@@ -48,14 +48,14 @@ def _existing(entry: dict[str, Any], listed: dict[str, Any], how: str) -> dict[s
     """The entry as a later manifest has it: what it inherited is written out."""
     inherited = {"snapshot_id": "added_snapshot_id", "sequence_number": "sequence_number"}
     inherited["file_sequence_number"] = "sequence_number"
-    held = {key: listed[source] for key, source in inherited.items() if key in entry and entry[key] is None}
-    return {**entry, **held, "status": 0, "data_file": _boxed(entry["data_file"], how)}
+    values = {key: listed[source] for key, source in inherited.items() if key in entry and entry[key] is None}
+    return {**entry, **values, "status": 0, "data_file": _boxed(entry["data_file"], how)}
 
 
 def _boxed(file: dict[str, Any], how: str) -> dict[str, Any]:
     if how == "strip" or not file[_LOWER]:
         return {**file, _LOWER: None, _UPPER: None}
-    lower, upper = ({one["key"]: _place(one["value"]) for one in file[name]} for name in (_LOWER, _UPPER))
+    lower, upper = ({pair["key"]: _point_of(pair["value"]) for pair in file[name]} for name in (_LOWER, _UPPER))
     for key, (x, y) in lower.items():
         if how == "loosen":
             lower[key], upper[key] = (x - 1, y - 1), (upper[key][0] + 1, upper[key][1] + 1)
@@ -64,11 +64,11 @@ def _boxed(file: dict[str, Any], how: str) -> dict[str, Any]:
     boxes = {_LOWER: lower, _UPPER: upper}
     return {
         **file,
-        **{name: [{"key": key, "value": point(*at)} for key, at in held.items()] for name, held in boxes.items()},
+        **{name: [{"key": key, "value": point(*at)} for key, at in points.items()] for name, points in boxes.items()},
     }
 
 
-def _place(value: bytes) -> tuple[float, float]:
+def _point_of(value: bytes) -> tuple[float, float]:
     x, y = struct.unpack("<dd", value[-16:])
     return x, y
 

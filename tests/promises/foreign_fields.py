@@ -43,22 +43,22 @@ def fields_of_others(
     draw: st.DrawFn, first: int, *, types: list[Any] = AVRO
 ) -> list[tuple[int, dict[str, Any], st.SearchStrategy[Any]]]:
     """Fields that Iceberg has not, with where they go among the others and what they hold."""
-    found = []
-    for number, place in enumerate(draw(st.lists(st.integers(0, 30), max_size=3))):
+    fields = []
+    for number, index in enumerate(draw(st.lists(st.integers(0, 30), max_size=3))):
         type_, values = draw(st.sampled_from(types))
         name = f"own_{first + number}"
         if isinstance(type_, dict) and "name" in type_:
             type_ = {**type_, "name": f"{type_['name']}{first + number}"}
         if draw(st.booleans()):
             type_, values = ["null", type_], st.none() | values
-        found.append((place, {"name": name, "type": type_, "field-id": first + number, "doc": "theirs"}, values))
-    return found
+        fields.append((index, {"name": name, "type": type_, "field-id": first + number, "doc": "theirs"}, values))
+    return fields
 
 
 def with_fields(schema: dict[str, Any], records: list[dict[str, Any]], own: list[Any], draw: Any) -> None:
     """Put the fields into a record's schema, and a value of each into the records."""
-    for place, definition, values in own:
-        schema["fields"].insert(place, definition)
+    for index, definition, values in own:
+        schema["fields"].insert(index, definition)
         for record in records:
             record[definition["name"]] = draw(values)
 
@@ -97,14 +97,14 @@ class Manifest:
 
 
 def manifests_of(folder: Path) -> list[Manifest]:
-    held = metadata_of(folder)
-    current = next(one for one in held["snapshots"] if one["snapshot-id"] == held["current-snapshot-id"])
+    metadata = metadata_of(folder)
+    current = next(entry for entry in metadata["snapshots"] if entry["snapshot-id"] == metadata["current-snapshot-id"])
     return manifests_in(current["manifest-list"])
 
 
 def manifests_in(path: str) -> list[Manifest]:
     """Those of a manifest list."""
-    return [Manifest(one, *read_avro(local(one["manifest_path"]))) for one in read_avro(local(path))[2]]
+    return [Manifest(listed, *read_avro(local(listed["manifest_path"]))) for listed in read_avro(local(path))[2]]
 
 
 def iceberg_entries(folder: Path) -> list[dict[str, Any]]:
@@ -119,13 +119,13 @@ def entries_in(path: str) -> list[dict[str, Any]]:
 
 def live_files(folder: Path) -> dict[str, dict[str, Any]]:
     """What the entry of each live file, the file in it and the header of its manifest hold of others, by path."""
-    found = {}
+    own_fields = {}
     for manifest in manifests_of(folder):
         for entry in manifest.entries:
             if entry["status"] != 2:
                 own = {"by": manifest.header.get("by")} | _own(entry) | _own(entry["data_file"])
-                found[entry["data_file"]["file_path"]] = own
-    return found
+                own_fields[entry["data_file"]["file_path"]] = own
+    return own_fields
 
 
 def _own(record: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _own(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_file(schema: dict[str, Any]) -> Any:
-    return next(one["type"] for one in schema["fields"] if one["name"] == "data_file")
+    return next(field["type"] for field in schema["fields"] if field["name"] == "data_file")
 
 
 def local(path: str) -> Path:
@@ -148,19 +148,19 @@ _KEYS = st.sampled_from(["own", "Format-Version", "schema-ids", "ü", "a b", "do
 def put_foreign_fields(folder: Path, draw: Callable[[Any], Any], *, types: list[Any] = AVRO) -> dict[str, list[Any]]:
     """Put fields of others into all manifests and lists of a table; the definitions by where they are."""
     own = {
-        place: draw(fields_of_others(first, types=types))
-        for place, first in (("entry", 9000), ("file", 9100), ("list", 9200))
+        level: draw(fields_of_others(first, types=types))
+        for level, first in (("entry", 9000), ("file", 9100), ("list", 9200))
     }
     for manifest in sorted((folder / "metadata").glob("*-m0.avro")):
         schema, header, entries = read_avro(manifest)
         with_fields(schema, entries, own["entry"], draw)
-        with_fields(_of_file(schema), [one["data_file"] for one in entries], own["file"], draw)
+        with_fields(_of_file(schema), [entry["data_file"] for entry in entries], own["file"], draw)
         write_avro(manifest, schema, entries, header | {"by": draw(TEXTS)})
     for listed in sorted((folder / "metadata").glob("snap-*.avro")):
         schema, header, records = read_avro(listed)
         with_fields(schema, records, own["list"], draw)
-        for one in records:
-            one["manifest_length"] = local(one["manifest_path"]).stat().st_size
+        for record in records:
+            record["manifest_length"] = local(record["manifest_path"]).stat().st_size
         write_avro(listed, schema, records, header | {"by": draw(TEXTS)})
     return own
 
@@ -168,27 +168,27 @@ def put_foreign_fields(folder: Path, draw: Callable[[Any], Any], *, types: list[
 def put_foreign_keys(folder: Path, draw: Callable[[Any], Any], **odd: Any) -> set[str]:
     """Put keys of others into objects of every kind of the metadata; their paths, but for those that all may choose."""
     (path,) = (folder / "metadata").glob("v*.metadata.json")
-    held = json.loads(path.read_text())
+    metadata = json.loads(path.read_text())
     places = {
-        "": held,
-        "schemas.": held["schemas"][0],
-        "schemas.fields.": held["schemas"][0]["fields"][0],
-        "partition-specs.": held["partition-specs"][0],
-        "sort-orders.": held["sort-orders"][0],
-        "snapshots.": held["snapshots"][0],
-        "refs.main.": held["refs"]["main"],
-        "snapshot-log.": held["snapshot-log"][0],
+        "": metadata,
+        "schemas.": metadata["schemas"][0],
+        "schemas.fields.": metadata["schemas"][0]["fields"][0],
+        "partition-specs.": metadata["partition-specs"][0],
+        "sort-orders.": metadata["sort-orders"][0],
+        "snapshots.": metadata["snapshots"][0],
+        "refs.main.": metadata["refs"]["main"],
+        "snapshot-log.": metadata["snapshot-log"][0],
     }
     put = set()
     spelled = []
-    for place in draw(st.lists(st.sampled_from(sorted(places)), max_size=4, unique=True)):
+    for level in draw(st.lists(st.sampled_from(sorted(places)), max_size=4, unique=True)):
         key = draw(_KEYS)
-        places[place][key] = f"spelled {len(spelled)}"
+        places[level][key] = f"spelled {len(spelled)}"
         spelled.append(draw(json_values(2, **odd)))
-        put.add(place + key)
-    for free in (held["properties"], held["snapshots"][0]["summary"]):
+        put.add(level + key)
+    for free in (metadata["properties"], metadata["snapshots"][0]["summary"]):
         free.update(draw(st.dictionaries(_KEYS, TEXTS, max_size=2)))
-    text = json.dumps(held)
+    text = json.dumps(metadata)
     for number, value in enumerate(spelled):  # as they are written: numbers have more than one spelling
         text = text.replace(f'"spelled {number}"', value)
     path.write_text(text)
@@ -198,8 +198,8 @@ def put_foreign_keys(folder: Path, draw: Callable[[Any], Any], **odd: Any) -> se
 def key_paths(value: Any, path: str = "") -> Iterator[str]:
     """The path of every key, whatever element of a list it is in."""
     if isinstance(value, list):
-        for one in value:
-            yield from key_paths(one, path)
+        for item in value:
+            yield from key_paths(item, path)
     elif isinstance(value, dict):
         for key, below in value.items():
             yield path + key

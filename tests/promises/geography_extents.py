@@ -65,21 +65,25 @@ class Geographies:
             else:
                 made.append((_order(shape), shape, inside))
         # Neighbours together, or every box would be the world.
-        made.sort(key=lambda one: one[0])
-        # The last files have heights throughout: a box with Z in the `geo` property stands for such values only.
+        made.sort(key=lambda entry: entry[0])
+        # The last files have heights throughout: a box with Z in the `geo` property is for such values only.
         dims = [rng.choice(DIMS) if number < 0.8 * count else "XYZ" for number in range(len(made))]
         shapes = [
             None if shape is None else with_heights(rng, shape, some)
             for (_, shape, _), some in zip(made, dims, strict=True)
         ]
         insides = [inside for _, _, inside in made]
-        values = [None if one is None else write(replace(one, big=rng.random() < 0.3)) for one in shapes]
+        values = [
+            None if geography is None else write(replace(geography, big=rng.random() < 0.3)) for geography in shapes
+        ]
         return cls(values, shapes, insides, edges)
 
     @classmethod
     def of(cls, values: list[bytes | None], edges: str) -> Geographies:
         """Those of others; what is inside of their polygons is not known."""
-        shapes = [None if one is None else _tree(one) for one in shapely.from_wkb(np.array(values, object))]
+        shapes = [
+            None if geometry is None else _tree(geometry) for geometry in shapely.from_wkb(np.array(values, object))
+        ]
         return cls(values, shapes, [[] for _ in values], edges)
 
     def __post_init__(self) -> None:
@@ -94,7 +98,7 @@ class Geographies:
         self.inner_owner = np.array([row for row, inside in enumerate(self.insides) for _ in inside], int)
         self.full = np.array([need.full for need in needs])
         south, north = (np.array([getattr(need, pole) for need in needs]) for pole in ("south", "north"))
-        # An edge of half a circle in longitude is judged by the pole that it passes.
+        # An edge of half a circle in longitude is checked by the pole that it passes.
         self.over = np.abs(self.starts[:, 0] - self.ends[:, 0]) == 180
         kind = SPHERICAL if self.edges == SPHERICAL else "ellipsoid"
         pairs = _latitudes(kind, self.starts, self.ends)
@@ -200,36 +204,36 @@ def longitudes_differ(kind: str, starts, ends, ways, over) -> list[str]:
 def poles_differ(shape: Shape, inside: list[tuple[float, float]]) -> list[str]:
     """The polygons whose rings go around a pole by one oracle and not by the other."""
     if shape.kind == 6:
-        found, start = [], 0
+        faults, start = [], 0
         for child in shape.children:
             count = 2 * (len(child.rings[0]) - 1) + (len(child.rings) == 1)  # as `star` makes them
-            found += poles_differ(child, inside[start : start + count])
+            faults += poles_differ(child, inside[start : start + count])
             start += count
-        return found
+        return faults
     if shape.kind != 3 or not inside:
         return []
     needs = gc.needs_of(shape)
     if needs.loose_y:  # an edge or a vertex on a pole, or no clear side
         return []
-    found = []
+    faults = []
     lats = [lat for _, lat in needs.vertices]
-    for north, told in ((False, needs.south), (True, needs.north)):
+    for north, need in ((False, needs.south), (True, needs.north)):
         answers = pole_inside(shape.rings, inside[::4], north=north)
-        # A ring on both sides of the equator gets both poles, as which of its sides is smaller is not looked at.
+        # A ring on both sides of the equator gets both poles, as which of its sides is smaller is not computed.
         either = min(lats) < 0 < max(lats)
-        if len(answers) > 1 or (True in answers and not (told and needs.full)):
-            found.append(f"the {'north' if north else 'south'} pole is inside, by vectors: {shape}")
-        if False in answers and told and not either:
-            found.append(f"the {'north' if north else 'south'} pole is not inside, by vectors: {shape}")
-    return found
+        if len(answers) > 1 or (True in answers and not (need and needs.full)):
+            faults.append(f"the {'north' if north else 'south'} pole is inside, by vectors: {shape}")
+        if False in answers and need and not either:
+            faults.append(f"the {'north' if north else 'south'} pole is not inside, by vectors: {shape}")
+    return faults
 
 
 def _vincenty_latitudes(starts, ends) -> tuple[np.ndarray, np.ndarray]:
     """As `great_circle.geodesic_latitudes`, with the azimuths of Vincenty's inverse formula (1975) and no pyproj."""
     f = 1 / 298.257223563
     lon = np.radians((ends[:, 0] - starts[:, 0] + 540) % 360 - 180)
-    one, two = (np.arctan((1 - f) * np.tan(np.radians(side[:, 1]))) for side in (starts, ends))
-    sin1, cos1, sin2, cos2 = np.sin(one), np.cos(one), np.sin(two), np.cos(two)
+    left, two = (np.arctan((1 - f) * np.tan(np.radians(side[:, 1]))) for side in (starts, ends))
+    sin1, cos1, sin2, cos2 = np.sin(left), np.cos(left), np.sin(two), np.cos(two)
     turn = lon.copy()
     with np.errstate(all="ignore"):
         for _ in range(60):

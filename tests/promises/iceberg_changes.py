@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
-from geolake_nb.api.given_rows import given_rows
+from geolake_nb.api.input_rows import input_rows
+from geolake_nb.changes.commit import CommitContext
+from geolake_nb.changes.packing import Packing
+from geolake_nb.formats.iceberg.commit import commit_change
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.iceberg.new import plan_append
-from geolake_nb.planning.writing.packing import Packing
-from geolake_nb.spark.applying import Place
-from geolake_nb.spark.iceberg_commit import commit_change
+from geolake_nb.formats.iceberg.write import plan_append
+from geolake_nb.storage.storage import Storage
 from tests import small_tables
 from tests.formats.havasu_rows import written
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from geolake_nb.planning.change import Change
+    from geolake_nb.model.change import Change
 
 
 def repair(folder: Path, spark: SparkSession) -> Change:
@@ -42,17 +42,17 @@ def append(folder: Path, spark: SparkSession) -> Change:
 
 
 def rewrite(folder: Path, spark: SparkSession) -> Change:
-    """The first file of the table is written again, the others stay."""
+    """The first file of the table is rewritten, the others stay."""
     change = gl.open(folder).plan_rewrite(cluster_by="geom").change
-    first = next(one for one in change.actions if "remove" in json.loads(one))
-    (path,) = (one["path"] for one in json.loads(first).values())
+    first = next(action for action in change.actions if "remove" in json.loads(action))
+    (path,) = (action["path"] for action in json.loads(first).values())
     rows = pq.read_table(path)
-    added = next(one for one in _appended(folder, rows).actions if "add" in json.loads(one))
+    added = next(action for action in _appended(folder, rows).actions if "add" in json.loads(action))
     return _commit(replace(change, job=None, actions=[first, added]), folder, spark)
 
 
 def undo(folder: Path, spark: SparkSession) -> Change:
-    """The newest snapshot is taken back, whoever made it."""
+    """The newest snapshot is undone, whoever made it."""
     table = gl.open(folder)
     plan = table.plan_undo(table.version)
     plan.apply(spark=spark)
@@ -61,11 +61,11 @@ def undo(folder: Path, spark: SparkSession) -> Change:
 
 def _appended(folder: Path, rows: pa.Table | None = None) -> Change:
     storage = Storage.at(str(folder))
-    held = small_tables.data((50.0, 60.0)) if rows is None else rows
-    change = plan_append(open_iceberg(storage), given_rows(held, {}, "rows"), columns={}, packing=Packing())
-    return written(storage, change, [held])
+    input_table = small_tables.data((50.0, 60.0)) if rows is None else rows
+    change = plan_append(open_iceberg(storage), input_rows(input_table, {}, "rows"), columns={}, packing=Packing())
+    return written(storage, change, [input_table])
 
 
 def _commit(change: Change, folder: Path, spark: SparkSession) -> Change:
-    commit_change(change, Place(Storage.at(str(folder)), str(uuid.uuid4()), spark))
+    commit_change(change, CommitContext(Storage.at(str(folder)), str(uuid.uuid4()), spark))
     return change

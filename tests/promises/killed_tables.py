@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pickle
 import uuid
@@ -15,14 +14,16 @@ import pyarrow.parquet as pq
 import geolake_nb as gl
 import geolake_nb.api.plan
 import geolake_nb.api.table
-import geolake_nb.spark.delta_commit
-import geolake_nb.spark.havasu_commit
+import geolake_nb.formats.delta.apply
+import geolake_nb.formats.havasu.apply
 from geolake_nb.api.writing import plan_write
+from geolake_nb.changes.commit import CommitContext
 from geolake_nb.formats.havasu.commit import commit
-from geolake_nb.formats.parquet.replace import commit_set
-from geolake_nb.formats.storage import Storage
-from geolake_nb.spark.applying import Place
+from geolake_nb.formats.parquet_folder.replace import commit_set
+from geolake_nb.formats.registry import FORMATS
+from geolake_nb.storage.storage import Storage
 from tests import small_tables
+from tests.changes.repair_tables import typed, wkb
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.havasu_rows import (
     EWKB,
@@ -32,21 +33,20 @@ from tests.formats.havasu_rows import (
     metadata_of,
     planned_append,
     planned_table,
-    restating_all,
+    updating_all_bounds,
     written,
 )
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
-from tests.formats.parquet import test_replace, test_steps_that_fail
+from tests.formats.parquet_folder import test_replace, test_steps_that_fail
 from tests.formats.parquet_sets import make_set, seen
-from tests.planning.repair_tables import typed, wkb
 from tests.promises.foreign_fields import iceberg_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from geolake_nb.planning.change import Change
+    from geolake_nb.model.change import Change
 
     Work = Callable[[Path], object]
 
@@ -97,7 +97,7 @@ def undo(folder: Path) -> None:
 
 def delta_version(folder: Path) -> int:
     """The newest version, -1 where there is none."""
-    return max((int(one.stem) for one in (folder / "_delta_log").glob("0*.json")), default=-1)
+    return max((int(file.stem) for file in (folder / "_delta_log").glob("0*.json")), default=-1)
 
 
 def delta_ids(folder: Path) -> list[int]:
@@ -110,7 +110,7 @@ def delta_ids(folder: Path) -> list[int]:
                 del live[action["remove"]["path"]]
             if "add" in action:
                 live[action["add"]["path"]] = None
-    return sorted(one for path in live for one in pq.read_table(folder / path)["id"].to_pylist())
+    return sorted(id_ for path in live for id_ in pq.read_table(folder / path)["id"].to_pylist())
 
 
 # ---- changes whose data files are there already, so that only the commit is killed
@@ -127,8 +127,7 @@ def commit_planned(folder: Path) -> None:
 
 
 def _commit(folder: Path, change: Change) -> None:
-    committing = importlib.import_module(f"geolake_nb.spark.{change.format.value}_commit")
-    committing.commit_change(change, Place(Storage.at(str(folder)), str(uuid.uuid4())))
+    FORMATS[change.format.name].commit(change, CommitContext(Storage.at(str(folder)), str(uuid.uuid4())))
 
 
 def _beside(folder: Path) -> Path:
@@ -158,7 +157,7 @@ def delta_append(folder: Path) -> None:
 def delta_to_rewrite(folder: Path) -> None:
     """Three files become one."""
     delta_without_boxes(folder)
-    rows = pa.concat_tables(pq.read_table(one) for one in sorted(folder.glob("*.parquet")))
+    rows = pa.concat_tables(pq.read_table(file) for file in sorted(folder.glob("*.parquet")))
     planned(folder, gl.open(folder).plan_rewrite(cluster_by="geom").change, rows)
 
 
@@ -194,7 +193,7 @@ def havasu_append(folder: Path) -> None:
 
 def havasu_repair(folder: Path) -> None:
     storage = Storage.at(str(folder))
-    commit(storage, restating_all(storage))
+    commit(storage, updating_all_bounds(storage))
 
 
 def havasu_rewrite(folder: Path) -> None:
@@ -222,8 +221,8 @@ def havasu_ids(folder: Path) -> list[int]:
     """The ids by the entries as fastavro reads them; none where there is no table."""
     if havasu_version(folder) < 0:
         return []
-    paths = [one["data_file"]["file_path"] for one in entries_of(folder) if one["status"] != 2]
-    return sorted(one for path in paths for one in pq.read_table(path, columns=["id"])["id"].to_pylist())
+    paths = [entry["data_file"]["file_path"] for entry in entries_of(folder) if entry["status"] != 2]
+    return sorted(id_ for path in paths for id_ in pq.read_table(path, columns=["id"])["id"].to_pylist())
 
 
 def havasu_version(folder: Path) -> int:
@@ -246,14 +245,14 @@ def iceberg_without_boxes(folder: Path) -> None:
 
 
 def iceberg_version(folder: Path) -> int:
-    return max(int(one.name[1:].split(".")[0]) for one in (folder / "metadata").glob("v*.metadata.json"))
+    return max(int(file.name[1:].split(".")[0]) for file in (folder / "metadata").glob("v*.metadata.json"))
 
 
 def iceberg_ids(folder: Path) -> list[int]:
     """The ids by the entries as fastavro reads them."""
-    live = [one["data_file"]["file_path"] for one in iceberg_entries(folder) if one["status"] != 2]
+    live = [entry["data_file"]["file_path"] for entry in iceberg_entries(folder) if entry["status"] != 2]
     paths = [path.removeprefix("file:") for path in live]
-    return sorted(one for path in paths for one in pq.read_table(path, columns=["id"])["id"].to_pylist())
+    return sorted(id_ for path in paths for id_ in pq.read_table(path, columns=["id"])["id"].to_pylist())
 
 
 # ---- Parquet

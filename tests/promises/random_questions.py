@@ -1,8 +1,8 @@
 """Random windows and filters, and which rows satisfy them by shapely and by engines that read every row.
 
-A question is a tree: windows and relations are judged by shapely on the shapes that were read, and by points on great
-circles where they are geographies, filters of plain columns by the SQL of
-an engine in its list of columns, where no file can be skipped, and AND, OR, NOT by SQL's three values here.
+A question is a tree: windows and relations are evaluated by shapely on the shapes that were read, and by points on
+great circles where they are geographies, filters of plain columns by the SQL of an engine in its list of columns,
+where no file can be skipped, and AND, OR, NOT by SQL's three values here.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 import shapely
 from shapely.affinity import translate
 
-from geolake_nb.core.box import Box
-from geolake_nb.core.predicate import And, Not, Or, Predicate, Spatial
-from geolake_nb.core.predicate_ops import SpatialOp
-from geolake_nb.core.predicate_sql import parse_predicate
+from geolake_nb.expressions.predicate import And, Not, Or, Predicate, Spatial
+from geolake_nb.expressions.predicate_sql import parse_predicate
+from geolake_nb.model.box import Box
+from geolake_nb.model.operators import SpatialOp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from tests.promises.asked_arcs import Arcs
+    from tests.promises.arc_queries import Arcs
 
 __all__ = ["OF_PARTITIONS", "WORDS", "Filter", "Question", "Scan", "draw_questions", "filters_of"]
 
@@ -74,14 +74,14 @@ class Window:
     def predicate(self) -> Predicate:
         return Spatial.of(SpatialOp.WITHIN if self.within else SpatialOp.INTERSECTS, self.column, self.box)
 
-    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
         shapes = shapely.force_2d(scan.shapes[self.column])
         box = self.box
         if box.xmin <= box.xmax:
             area = shapely.box(box.xmin, box.ymin, box.xmax, box.ymax)
         else:
             west, east = (box.xmin, 180.0), (-180.0, box.xmax)
-            area = shapely.union_all([shapely.box(one, box.ymin, other, box.ymax) for one, other in (west, east)])
+            area = shapely.union_all([shapely.box(low, box.ymin, other, box.ymax) for low, other in (west, east)])
         shapely.prepare(area)
         if self.column in scan.arcs:
             return scan.arcs[self.column].meet(area)
@@ -116,7 +116,7 @@ class Relation:
     def predicate(self) -> Predicate:
         return Spatial.of(self.op, self.column, self.shape)
 
-    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
         shapes = shapely.force_2d(scan.shapes[self.column])
         true = TESTS[self.op](shapes, self.shape) & ~shapely.is_missing(shapes)
         return true, ~true & ~shapely.is_missing(shapes)
@@ -131,7 +131,7 @@ class Filter:
     def predicate(self) -> Predicate:
         return parse_predicate(self.sql)
 
-    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
         return scan.answers[self.sql]
 
 
@@ -143,11 +143,11 @@ class Compound:
     parts: tuple[Question, ...]
 
     def predicate(self) -> Predicate:
-        held = [part.predicate() for part in self.parts]
-        return Not(held[0]) if self.word == "NOT" else {"AND": And, "OR": Or}[self.word](tuple(held))
+        predicates = [part.predicate() for part in self.parts]
+        return Not(predicates[0]) if self.word == "NOT" else {"AND": And, "OR": Or}[self.word](tuple(predicates))
 
-    def judge(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
-        (true, false), *rest = [part.judge(scan) for part in self.parts]
+    def evaluate(self, scan: Scan) -> tuple[np.ndarray, np.ndarray]:
+        (true, false), *rest = [part.evaluate(scan) for part in self.parts]
         for other_true, other_false in rest:
             if self.word == "AND":
                 true, false = true & other_true, false | other_false
@@ -162,7 +162,7 @@ Question = Window | Relation | Filter | Compound
 def draw_questions(
     seed: int, count: int, scan: Scan, filters: Sequence[str], windowed: Sequence[str] = ()
 ) -> list[Question]:
-    """So many questions around the rows of a scan, and some that are always asked: `windowed` with a window."""
+    """So many questions around the rows of a scan, and some that are always included: `windowed` with a window."""
     rng = random.Random(seed)
     world = Box(-180, -90, 180, 90)
     fixed: list[Question] = [Window(name, world) for name in GEO]
@@ -190,8 +190,10 @@ def _draw(rng: random.Random, scan: Scan, filters: Sequence[str], *, depth: int)
 def _relation(rng: random.Random, op: SpatialOp, scan: Scan, *, moved: bool) -> Relation:
     """A shape to which some row lies so, or such a shape in another place, where few rows do or none."""
     kind = "LineString" if op is SpatialOp.CROSSES else "Polygon" if op in _OF_AREAS else None
-    held = [one for one in scan.shapes["geom"] if one is not None and not one.is_empty]
-    row = rng.choice([one for one in held if kind is None or (one.geom_type == kind and one.length)])
+    geometries = [candidate for candidate in scan.shapes["geom"] if candidate is not None and not candidate.is_empty]
+    row = rng.choice(
+        [candidate for candidate in geometries if kind is None or (candidate.geom_type == kind and candidate.length)]
+    )
     shape = _shape_for(rng, op, row)
     return Relation(op, translate(shape, rng.uniform(-30, 30), rng.uniform(-30, 30)) if moved else shape)
 
@@ -216,7 +218,7 @@ def _shape_for(rng: random.Random, op: SpatialOp, row: Any) -> Any:
 
 def _window(rng: random.Random, scan: Scan) -> Window:
     column = rng.choice(GEO)
-    row = rng.choice([one for name in GEO for one in scan.shapes[name] if one is not None and not one.is_empty])
+    row = rng.choice([shape for name in GEO for shape in scan.shapes[name] if shape is not None and not shape.is_empty])
     x, y = row.centroid.coords[0]
     if column in scan.arcs and rng.random() < 0.5:  # on an edge, which is not where a plane has it
         x, y = map(float, rng.choice(scan.arcs[column].points))
@@ -261,7 +263,7 @@ def filters_of(seed: int, count: int, ids: int) -> list[str]:
         elif way == 3:
             made.append(f"x {sign} {rng.choice((0.0, -1.5, rng.uniform(-100, 100)))}")
         elif way == 4:
-            some = ", ".join(_text(one) for one in rng.sample(WORDS, 2))
+            some = ", ".join(_text(word) for word in rng.sample(WORDS, 2))
             made.append(f"name IN ({some})" if sign in "=<>" else f"name {sign} {_text(rng.choice(WORDS))}")
         else:
             made.append(f"day {sign} DATE '20{rng.randint(10, 30)}-0{rng.randint(1, 9)}-1{rng.randint(0, 9)}'")

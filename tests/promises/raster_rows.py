@@ -18,10 +18,10 @@ import rasterio.warp
 from pyproj import CRS, Transformer
 
 import geolake_nb as gl
-from geolake_nb.core.raster import GeoReference, Raster
-from geolake_nb.core.raster_arrow import rasters_to_arrow
-from tests.core.test_raster_footprint import points
+from geolake_nb.raster_data.arrow import rasters_to_arrow
+from geolake_nb.raster_data.raster import GeoReference, Raster
 from tests.formats.havasu_tables import make_havasu_table, raster_entry
+from tests.raster_data.test_footprint import points
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tests.promises.bound_verdict import Verdict
     from tests.promises.written_bounds import Bound
 
-__all__ = ["RasterRows", "judge_rasters", "raster_tables"]
+__all__ = ["RasterRows", "check_rasters", "raster_tables"]
 
 # A CRS, and the middle and size of rasters in it: polar, both sides of the antimeridian, large, and in degrees.
 _PLACES = (
@@ -101,8 +101,8 @@ def _wkt(code: str) -> str:
 
 
 @functools.cache
-def _from_to(one: str, other: str) -> Transformer:
-    return Transformer.from_crs(one, other, always_xy=True)
+def _from_to(source: str, other: str) -> Transformer:
+    return Transformer.from_crs(source, other, always_xy=True)
 
 
 def _gdal_differs(code: str, affine: tuple[float, ...], width: int, height: int) -> list[str]:
@@ -110,12 +110,12 @@ def _gdal_differs(code: str, affine: tuple[float, ...], width: int, height: int)
     a, b, c, d, e, f = affine
     corners = [(0, 0), (width, 0), (width, height), (0, height)]
     xs, ys = [a * u + b * v + c for u, v in corners], [d * u + e * v + f for u, v in corners]
-    one = _from_to(code, "OGC:CRS84").transform(xs, ys)
+    forth = _from_to(code, "OGC:CRS84").transform(xs, ys)
     other = rasterio.warp.transform(code, "EPSG:4326", xs, ys)
-    turns = (np.array(one[0]) - other[0] + 180) % 360 - 180
-    room = 1e-8 / np.maximum(np.cos(np.radians(one[1])), 1e-3)
-    if (np.abs(turns) > room).any() or (np.abs(np.array(one[1]) - other[1]) > 1e-8).any():
-        return [f"{code}, {affine}: {one} by pyproj and {other} by GDAL"]
+    turns = (np.array(forth[0]) - other[0] + 180) % 360 - 180
+    room = 1e-8 / np.maximum(np.cos(np.radians(forth[1])), 1e-3)
+    if (np.abs(turns) > room).any() or (np.abs(np.array(forth[1]) - other[1]) > 1e-8).any():
+        return [f"{code}, {affine}: {forth} by pyproj and {other} by GDAL"]
     return []
 
 
@@ -127,12 +127,12 @@ def _has_pole(code: str, affine: tuple[float, ...], width: int, height: int, lat
         return False
     a, b, c, d, e, f = affine
     column, row = np.linalg.solve([[a, b], [d, e]], [x - c, y - f])
-    # Within the last digits of an edge it is not looked at.
+    # Within the last digits of an edge it is not compared.
     return 1e-6 < column < width - 1e-6 and 1e-6 < row < height - 1e-6
 
 
 def raster_tables(rows: RasterRows, folder: Path, spark: SparkSession) -> Iterator[tuple[str, Path]]:
-    """A table that is written and rewritten, and one whose manifests say nothing and are mended."""
+    """A table that is written and rewritten, and one whose manifests say nothing and are repaired."""
     ids = pa.array(range(len(rows.rasters)), pa.int64())
     parts = pa.array([f"p{row * 6 // len(ids)}" for row in range(len(ids))])
     table = pa.table({"id": ids, "p": parts, "rast": rasters_to_arrow(rows.rasters)})
@@ -146,29 +146,29 @@ def raster_tables(rows: RasterRows, folder: Path, spark: SparkSession) -> Iterat
         _renumbered(raster_entry(f"f{start}", rows.rasters[start : start + size], None), start)
         for start in range(0, len(rows.rasters), size)
     ]
-    make_havasu_table(folder / "mended", entries, encoding=None, rasters=True)
-    gl.open(str(folder / "mended")).plan_repair().apply(spark=spark)
-    yield "repair rasters", folder / "mended"
+    make_havasu_table(folder / "repaired", entries, encoding=None, rasters=True)
+    gl.open(str(folder / "repaired")).plan_repair().apply(spark=spark)
+    yield "repair rasters", folder / "repaired"
 
 
 def _renumbered(entry: FileEntry, start: int) -> FileEntry:
-    held = entry.table
-    ids = pa.array(range(start, start + len(held)), pa.int64())
-    return replace(entry, table=held.set_column(0, held.schema.field(0), ids))
+    source_table = entry.table
+    ids = pa.array(range(start, start + len(source_table)), pa.int64())
+    return replace(entry, table=source_table.set_column(0, source_table.schema.field(0), ids))
 
 
-def judge_rasters(writer: str, bounds: list[Bound], rows: RasterRows, verdict: Verdict) -> None:
+def check_rasters(writer: str, bounds: list[Bound], rows: RasterRows, verdict: Verdict) -> None:
     """Every pixel of every raster is inside of the box of its file, which is there where a raster is."""
-    found = np.sort(np.concatenate([one.ids for one in bounds]))
-    if not np.array_equal(found, np.arange(len(rows.rasters))):
+    all_ids = np.sort(np.concatenate([bound.ids for bound in bounds]))
+    if not np.array_equal(all_ids, np.arange(len(rows.rasters))):
         verdict.problems.append(f"{writer}: the rows are not those that were written")
-    for one in bounds:
-        held = [row for row in one.ids if rows.rasters[row] is not None]
-        xmin, ymin, xmax, ymax = one.sides[:4]
-        there = not np.isnan(one.sides[:4]).any()
-        verdict.owed[writer] += bool(held)
-        verdict.written[writer] += bool(held) and there
-        for row in held if there else ():
+    for bound in bounds:
+        with_raster = [row for row in bound.ids if rows.rasters[row] is not None]
+        xmin, ymin, xmax, ymax = bound.sides[:4]
+        there = not np.isnan(bound.sides[:4]).any()
+        verdict.required[writer] += bool(with_raster)
+        verdict.written[writer] += bool(with_raster) and there
+        for row in with_raster if there else ():
             lon, lat = rows.places[row]
             in_x = (lon >= xmin) & (lon <= xmax) if xmin <= xmax else (lon >= xmin) | (lon <= xmax)
             outside = ~(in_x & (lat >= ymin) & (lat <= ymax))
@@ -178,5 +178,5 @@ def judge_rasters(writer: str, bounds: list[Bound], rows: RasterRows, verdict: V
             if outside.any() or lost:
                 what = "a pole" if lost else f"{lon[outside][0]!r} {lat[outside][0]!r}"
                 verdict.problems.append(
-                    f"{writer}: row {row}: {one.sides[:4]} leaves out {what} of {rows.rasters[row]}"
+                    f"{writer}: row {row}: {bound.sides[:4]} leaves out {what} of {rows.rasters[row]}"
                 )

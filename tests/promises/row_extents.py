@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import shapely
 
-from tests.core.test_wkb import arc_samples
+from tests.geo.test_wkb import arc_samples
 from tests.oracle.arc_range import Range, arc_range
 from tests.oracle.wkb_plain import as_plain
 from tests.oracle.wkb_walk import Arc, walk
@@ -31,61 +31,63 @@ _AXES = {"XY": (0, 1), "XYZ": (0, 1, 2), "XYM": (0, 1, 3), "XYZM": (0, 1, 2, 3)}
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Region:
     """Where the rows of a run lie: a file or a row group of them has a small box, or one that is hard to write."""
 
     centre: tuple[float, float, float, float]
     spread: float
-    wild: bool = False
+    non_finite: bool = False
     """Whether NaN, infinities, denormal and huge numbers stay."""
 
 
-def _place(rng: random.Random, *, wild: bool) -> _Place:
+def _region(rng: random.Random, *, non_finite: bool) -> _Region:
     z, m = rng.uniform(-100, 100), rng.uniform(0, 1e9)
-    draw = rng.random() if wild else 0.85 * rng.random()
+    draw = rng.random() if non_finite else 0.85 * rng.random()
     if draw < 0.40:
-        return _Place((rng.uniform(-179, 179), rng.uniform(-89, 89), z, m), 10 ** rng.uniform(-6, 0))
+        return _Region((rng.uniform(-179, 179), rng.uniform(-89, 89), z, m), 10 ** rng.uniform(-6, 0))
     if draw < 0.55:
-        return _Place((math.copysign(180, rng.random() - 0.5), rng.uniform(-80, 80), z, m), 10 ** rng.uniform(-9, 1))
+        return _Region((math.copysign(180, rng.random() - 0.5), rng.uniform(-80, 80), z, m), 10 ** rng.uniform(-9, 1))
     if draw < 0.65:
-        return _Place((rng.uniform(-180, 180), math.copysign(90, rng.random() - 0.5), z, m), 10 ** rng.uniform(-9, 0))
+        return _Region((rng.uniform(-180, 180), math.copysign(90, rng.random() - 0.5), z, m), 10 ** rng.uniform(-9, 0))
     if draw < 0.75:
-        return _Place((rng.uniform(-2e7, 2e7), rng.uniform(-2e7, 2e7), z, m), 1e4)
+        return _Region((rng.uniform(-2e7, 2e7), rng.uniform(-2e7, 2e7), z, m), 1e4)
     if draw < 0.80:
-        return _Place((0.0, -0.0, 0.0, -0.0), rng.choice([0.0, 5e-324, 1e-310, 1e-30]))
+        return _Region((0.0, -0.0, 0.0, -0.0), rng.choice([0.0, 5e-324, 1e-310, 1e-30]))
     if draw < 0.85:
-        return _Place((1e308, -1e308, 1e300, -1e300), 1e307)
-    return _Place((0.0, 0.0, 0.0, 0.0), 1000.0, wild=True)
+        return _Region((1e308, -1e308, 1e300, -1e300), 1e307)
+    return _Region((0.0, 0.0, 0.0, 0.0), 1000.0, non_finite=True)
 
 
-def _vertex(vertex: tuple[float, ...], axes: tuple[int, ...], place: _Place) -> tuple[float, ...]:
-    if place.wild:
+def _vertex(vertex: tuple[float, ...], axes: tuple[int, ...], location: _Region) -> tuple[float, ...]:
+    if location.non_finite:
         return vertex
     return tuple(
-        place.centre[axis] + place.spread * (value / 1000 if abs(value) <= 1000 else 0.0)
+        location.centre[axis] + location.spread * (value / 1000 if abs(value) <= 1000 else 0.0)
         for axis, value in zip(axes, vertex, strict=True)
     )
 
 
-def _placed(shape: Shape, place: _Place, *, top: bool = True) -> Shape:
+def _placed(shape: Shape, location: _Region, *, top: bool = True) -> Shape:
     """The tree at that place, with lines and rings that GEOS takes: two points at least, and closed."""
     axes = _AXES[shape.dims]
-    points = tuple(_vertex(one, axes, place) for one in shape.points)
+    points = tuple(_vertex(vertex, axes, location) for vertex in shape.points)
     if shape.kind == 1 and points and math.isnan(points[0][0]) and math.isnan(points[0][1]):
-        points = ()  # what has no place has no height either: readers differ on the rest
+        points = ()  # an empty geometry has no height either: readers differ on the rest
     if shape.kind == 2 and len(points) == 1:
         points *= 2
-    rings = [_ring([_vertex(one, axes, place) for one in ring]) for ring in shape.rings]
+    rings = [_ring([_vertex(vertex, axes, location) for vertex in ring]) for ring in shape.rings]
     if rings and not rings[0]:
         rings = []
-    children = tuple(_placed(child, place, top=False) for child in shape.children)
+    children = tuple(_placed(child, location, top=False) for child in shape.children)
     return replace(
         shape, points=points, rings=tuple(rings), children=children, srid=shape.srid if top and shape.ewkb else None
     )
 
 
 def _ring(points: list[tuple[float, ...]]) -> tuple[tuple[float, ...], ...]:
-    first = next((place for place, one in enumerate(points) if not (math.isnan(one[0]) or math.isnan(one[1]))), None)
+    first = next(
+        (index for index, point in enumerate(points) if not (math.isnan(point[0]) or math.isnan(point[1]))), None
+    )
     if first is None:
         return ()
     turned = [*points[first:], *points[:first]]
@@ -110,10 +112,10 @@ class Geometries:
     """Rows on which the oracles do not agree."""
 
     @classmethod
-    def make(cls, seed: int, count: int, *, wild: bool = True) -> Geometries:
+    def make(cls, seed: int, count: int, *, non_finite: bool = True) -> Geometries:
         """Every kind, nested, in all dimensions, dialects and byte orders; a null in fifty.
 
-        Where some are `wild`, with NaN and infinities, files may have no bound; where none is, all have one.
+        With `non_finite` values, NaN and infinities, files may have no bound; without them all have one.
         """
         rng = random.Random(seed)
         plain, every = make_geometries(seed, count), make_geometries(seed + 1, count, kinds=tuple(NAMES))
@@ -121,13 +123,13 @@ class Geometries:
         run = max(32, count // 60)
         for number in range(count):
             if number % run == 0:
-                place = _place(rng, wild=wild)
+                location = _region(rng, non_finite=non_finite)
                 source = plain if rng.random() < 0.7 else every
-            shapes.append(None if rng.random() < 0.02 else _placed(next(source), place))
-        found = cls([None if one is None else write(one) for one in shapes], shapes)
-        if not wild:
-            found._drop(found.unclear)
-        return found
+            shapes.append(None if rng.random() < 0.02 else _placed(next(source), location))
+        made = cls([None if shape is None else write(shape) for shape in shapes], shapes)
+        if not non_finite:
+            made._drop(made.unclear)
+        return made
 
     def _drop(self, rows: np.ndarray) -> None:
         """Make nulls of these rows."""
@@ -165,8 +167,8 @@ class Geometries:
                 low[row], high[row] = _tree_ranges(shape)
         self._compare(low, high, "its tree")
         self.unclear = np.zeros(rows, bool)
-        for row, found in arcs.items():
-            for arc in found:
+        for row, row_arcs in arcs.items():
+            for arc in row_arcs:
                 self._add_arc(row, arc)
 
     def _compare(self, low: np.ndarray, high: np.ndarray, whose: str) -> None:
@@ -183,13 +185,13 @@ class Geometries:
             return
         clear = _is_clear(arc)
         self.unclear[row] |= not clear
-        held = arc_range(arc)
-        if held is None:
+        range_ = arc_range(arc)
+        if range_ is None:
             return
         if clear:  # the angles of points on a circle that is as good as infinite are all the same
             samples = arc_samples(*arc)
-            self.differ += [f"row {row}: {one}" for one in arc_oracles_differ(arc, held, samples)]
-        for axis, (low, high) in enumerate(held):
+            self.differ += [f"row {row}: {difference}" for difference in arc_oracles_differ(arc, range_, samples)]
+        for axis, (low, high) in enumerate(range_):
             self.low[row, axis] = min(self.low[row, axis], low)
             self.high[row, axis] = max(self.high[row, axis], high)
 
@@ -225,26 +227,26 @@ def ranges_of(shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tree_ranges(shape: Shape) -> tuple[np.ndarray, np.ndarray]:
-    held: list[list[float]] = [[], [], [], []]
-    _collect(shape, held)
-    numbers = [[one for one in axis if not math.isnan(one)] for axis in held]
+    axes: list[list[float]] = [[], [], [], []]
+    _collect(shape, axes)
+    numbers = [[value for value in axis if not math.isnan(value)] for axis in axes]
     return (
         np.array([min(axis, default=NAN) for axis in numbers]),
         np.array([max(axis, default=NAN) for axis in numbers]),
     )
 
 
-def _collect(shape: Shape, held: list[list[float]]) -> None:
-    for vertex in [*shape.points, *[one for ring in shape.rings for one in ring]]:
+def _collect(shape: Shape, axes: list[list[float]]) -> None:
+    for vertex in [*shape.points, *[ring_vertex for ring in shape.rings for ring_vertex in ring]]:
         for axis, value in zip(_AXES[shape.dims], vertex[: AXES[shape.dims]], strict=True):
-            held[axis].append(value)
+            axes[axis].append(value)
     for child in shape.children:
-        _collect(child, held)
+        _collect(child, axes)
 
 
-def same_sides(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def same_sides(left: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Whether two numbers are one, or both are none."""
-    return (one == other) | (np.isnan(one) & np.isnan(other))
+    return (left == other) | (np.isnan(left) & np.isnan(other))
 
 
 # ---- arcs
@@ -255,7 +257,7 @@ def _is_clear(arc: Arc) -> bool:
     a, b, c = arc
     if b in (a, c):
         return True  # a straight line
-    (ax, ay), (cx, cy) = ((one[0] - b[0], one[1] - b[1]) for one in (a, c))
+    (ax, ay), (cx, cy) = ((point[0] - b[0], point[1] - b[1]) for point in (a, c))
     lengths = math.hypot(ax, ay), math.hypot(cx, cy)
     if not (min(lengths) > 1e-139 and max(lengths) < 1e150):
         return False
@@ -264,7 +266,7 @@ def _is_clear(arc: Arc) -> bool:
 
 
 def arc_oracles_differ(
-    arc: Arc, held: Range, samples: tuple[np.ndarray, np.ndarray, np.longdouble] | None
+    arc: Arc, range_: Range, samples: tuple[np.ndarray, np.ndarray, np.longdouble] | None
 ) -> list[str]:
     """Where the exact range and the dense points of an arc do not agree.
 
@@ -273,16 +275,18 @@ def arc_oracles_differ(
     where the circle turns, so that the range may go beyond them by `1 - cos(pi / 64)` of the radius, which is 0.0012.
     """
     if samples is None:
-        return [f"{arc} is straight by its points, and {held} by fractions"]
+        return [f"{arc} is straight by its points, and {range_} by fractions"]
     *points, radius = samples
     # The angles of a few metres on a circle of light years are lost in 64 bits.
     if not np.isfinite(radius) or max(math.dist(arc[0], arc[1]), math.dist(arc[1], arc[2])) < 1e-12 * radius:
         return []
-    found = []
-    for axis, (low, high) in enumerate(held):
+    differences = []
+    for axis, (low, high) in enumerate(range_):
         room = radius * np.longdouble(1e-15) + np.longdouble(1e-15) * max(abs(low), abs(high)) + 1e-300
         step = radius * np.longdouble(0.00121) + room
         least, most = points[axis].min(), points[axis].max()
         if not (low - room <= least <= low + step and high - step <= most <= high + room):
-            found.append(f"{arc}: {low!r} to {high!r} by fractions, {float(least)!r} to {float(most)!r} by points")
-    return found
+            differences.append(
+                f"{arc}: {low!r} to {high!r} by fractions, {float(least)!r} to {float(most)!r} by points"
+            )
+    return differences

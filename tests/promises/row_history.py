@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 import geolake_nb as gl
 from geolake_nb.api.writing import plan_write
 from geolake_nb.errors import ConflictError, RefusedError
+from geolake_nb.formats.registry import FORMATS
 from tests.promises.row_model import (
     UNVERSIONED,
     AddColumn,
@@ -38,7 +38,7 @@ from tests.promises.row_model import (
     Undo,
     Update,
     is_ours,
-    told,
+    operation_name,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _ARROW = {"INT": pa.int32(), "STRING": pa.string()}
 
 
 class RowHistory(RuleBasedStateMachine):
-    """What all formats share: the model, both writers, and the looks at the table.
+    """What all formats share: the model, both writers, and the checks of the table.
 
     `states` has the rows of each version, in the order in which the versions were made.
     """
@@ -96,7 +96,7 @@ class RowHistory(RuleBasedStateMachine):
         raise NotImplementedError
 
     def can(self, operation: Operation) -> bool:
-        """Whether the table, as it is, can be asked for this."""
+        """Whether the table, as it is, supports this."""
         raise NotImplementedError
 
     def fitting(self, operation: Operation) -> Operation:
@@ -109,7 +109,7 @@ class RowHistory(RuleBasedStateMachine):
         return operation
 
     def undo_step(self, undo: Undo) -> Step:
-        """The version that is taken back, and what that does to the rows."""
+        """The version that is undone, and what that does to the rows."""
         raise NotImplementedError
 
     def manner(self, operation: Operation) -> str:
@@ -124,14 +124,14 @@ class RowHistory(RuleBasedStateMachine):
 
     def start(self, columns: Sequence[tuple[str, str]], rows: Sequence[NewRow]) -> Step:
         """The first rows of a table with these columns."""
-        self.state = State(tuple(Column(next(self._keys), *one) for one in columns), {})
+        self.state = State(tuple(Column(next(self._keys), *column) for column in columns), {})
         return self.decided(Append(tuple(rows)))
 
     def has(self, *names: str) -> bool:
-        return any(one.name in names for one in self.state.columns)
+        return any(column.name in names for column in self.state.columns)
 
     def named(self, *names: str) -> Column:
-        return next(one for one in self.state.columns if one.name in names)
+        return next(column for column in self.state.columns if column.name in names)
 
     def decided(self, operation: Operation) -> Step:
         """What the operation will make of the rows that it meets."""
@@ -166,11 +166,11 @@ class RowHistory(RuleBasedStateMachine):
         return Step(operation, effect, column, rows)
 
     def _made(self, new: Sequence[NewRow]) -> dict[int, dict[int, Value]]:
-        found = {}
+        rows = {}
         for row in new:
             number = next(self._keys)
-            found[number] = {one.key: self.value(one, row, number) for one in self.state.columns}
-        return found
+            rows[number] = {column.key: self.value(column, row, number) for column in self.state.columns}
+        return rows
 
     def value(self, column: Column, row: NewRow, number: int) -> Value:
         """What a new row has in a column: those that came later have values of their own."""
@@ -188,24 +188,24 @@ class RowHistory(RuleBasedStateMachine):
     # ---- what is done
 
     def open(self, start: Any, draw: int) -> None:
-        """Make the table and do what the opening tells; without one the table is as it was drawn."""
+        """Make the table and apply the opening steps; without them the table is as drawn."""
         assume(draw)  # the simplest history does the same thing again and again
         self.happened["histories"] += 1
         if self.opening is not None:
             note(f"the opening in the place of what was drawn: {self.opening}")
             start = self.opening.start
         self.begin(start)
-        self.look()
+        self.check_rows()
         for change in () if self.opening is None else self.opening.changes:
             self.happen(change)
 
     def happen(self, change: Operation | Race) -> None:
-        """One or both writers act, and the rows are looked at."""
+        """One or both writers act, and the rows are checked."""
         if isinstance(change, Race):
             self.meet(self.fitting(change.ours), self.fitting(change.theirs), change.moment)
         else:
             self.do(self.fitting(change))
-        self.look()
+        self.check_rows()
 
     def do(self, operation: Operation) -> None:
         """One writer, while no other acts."""
@@ -247,7 +247,7 @@ class RowHistory(RuleBasedStateMachine):
             with self.before_commit(act) if moment == "committing" else self._before_writing(act):
                 plan.apply(spark=self.spark, consent={"collations", "geospatial"})
         except ConflictError:
-            # An append is no reason to give up what does not concern its rows.
+            # An append does not conflict with what does not concern its rows.
             if isinstance(theirs, Append) and isinstance(ours, (Append, Repair, Rewrite)):
                 raise
             assert [self.version()] == acted
@@ -266,16 +266,15 @@ class RowHistory(RuleBasedStateMachine):
 
     @contextlib.contextmanager
     def _before_writing(self, act: Callable[[], None]) -> Iterator[None]:
-        """Have another act when our files are written, before our commit looks at the table."""
-        module = importlib.import_module(f"geolake_nb.spark.{self.format}_commit")
-        with acting_before(module, "commit_change", act):
+        """Have another act when our files are written, before our commit reads the table."""
+        with acting_before(FORMATS[self.format], "commit", act):
             yield
 
     def _plan(self, step: Step) -> Plan | None:
         try:
             return self._planned(step)
         except (ConflictError, RefusedError) as problem:
-            # The newest version can always be taken back; others only if nothing was built on them.
+            # The newest version can always be undone; others only if nothing was built on them.
             if not isinstance(step.operation, Undo) or not step.operation.back:
                 raise
             self.happened[f"undo refused: {type(problem).__name__}"] += 1
@@ -304,11 +303,11 @@ class RowHistory(RuleBasedStateMachine):
         """The rows of a step as this toolkit is given them."""
         assert step.rows is not None
         columns = {}
-        for one in self.state.columns:
-            held = [row[one.key] for row in step.rows.values()]
-            if one.is_bytes:
-                held = [None if value is None else bytes.fromhex(str(value)) for value in held]
-            columns[one.name] = pa.array(held, _ARROW.get(one.type, pa.binary()))
+        for column in self.state.columns:
+            column_values = [row[column.key] for row in step.rows.values()]
+            if column.is_bytes:
+                column_values = [None if value is None else bytes.fromhex(str(value)) for value in column_values]
+            columns[column.name] = pa.array(column_values, _ARROW.get(column.type, pa.binary()))
         return pa.table(columns)
 
     def landed(self, step: Step) -> None:
@@ -319,30 +318,30 @@ class RowHistory(RuleBasedStateMachine):
         before, self.current = self.current, self.version()
         if self.current is not None and self.current not in self.states:
             self.states[self.current] = after
-        name = told(step.operation)
+        name = operation_name(step.operation)
         if self.current != before:
             self.happened[name] += 1
             self.happened[f"{name} {self.manner(step.operation)}"] += 1
         else:
-            # A repair that finds nothing to mend has shown nothing.
+            # A repair that finds nothing to repair has shown nothing.
             self.happened[name if isinstance(step.operation, UNVERSIONED) else f"{name} of nothing"] += 1
 
-    # ---- what is looked at
+    # ---- what is checked
 
-    def look(self) -> None:
+    def check_rows(self) -> None:
         """The rows are those of the model, for the other engine and for us."""
         self._hold(self.state, *self.read())
         table = gl.open(self.location)
         assert table.version == self.version()
         self._hold_ours(table, self.state)
         self._is_good = True
-        self.happened["looks"] += 1
+        self.happened["checks"] += 1
 
     def teardown(self) -> None:
         """After a history that was good, former versions have the rows of then."""
         if self._is_good and self.states:
             known = list(self.states)
-            for version in {known[place * len(known) // _TRAVELS] for place in range(_TRAVELS)}:
+            for version in {known[index * len(known) // _TRAVELS] for index in range(_TRAVELS)}:
                 self._hold(self.states[version], *self.read(version))
                 self._hold_ours(gl.open(self.location).at(version), self.states[version])
                 self.happened["former versions"] += 1
@@ -353,16 +352,16 @@ class RowHistory(RuleBasedStateMachine):
 
     def _hold(self, state: State, columns: list[str], rows: Counter[tuple[Value, ...]]) -> None:
         wanted = state.visible()
-        assert columns == [one.name for one in state.columns]
+        assert columns == [column.name for column in state.columns]
         assert rows == wanted, f"lost {dict(wanted - rows)}, too many {dict(rows - wanted)}"
 
     def _hold_ours(self, table: gl.Table, state: State) -> None:
-        assert [one.name for one in table.schema.fields] == [one.name for one in state.columns]
+        assert [field.name for field in table.schema.fields] == [column.name for column in state.columns]
         rows = table.files.table["rows"]
-        if self.tells_rows() and not rows.null_count:
+        if self.counts_rows() and not rows.null_count:
             assert sum(rows.to_pylist()) == len(state.rows)
 
-    def tells_rows(self) -> bool:
+    def counts_rows(self) -> bool:
         """Whether the metadata of the table says how many rows are left."""
         return True
 

@@ -44,11 +44,11 @@ class State:
     """By a key that no engine sees: rows may be alike."""
 
     def column(self, name: str) -> Column:
-        return next(one for one in self.columns if one.name == name)
+        return next(candidate for candidate in self.columns if candidate.name == name)
 
     def visible(self) -> Counter[tuple[Value, ...]]:
         """What an engine has to read."""
-        keys = [one.key for one in self.columns]
+        keys = [column.key for column in self.columns]
         return Counter(tuple(row.get(key) for key in keys) for row in self.rows.values())
 
     def with_rows(self, rows: Mapping[int, Mapping[int, Value]]) -> State:
@@ -77,10 +77,10 @@ class State:
 
     def with_column(self, old: Column | None, new: Column | None) -> State:
         """With a column in the place of another, at the end, or without one."""
-        kept = [new if one == old else one for one in self.columns]
+        kept = [new if column == old else column for column in self.columns]
         if old is None:
             kept.append(new)
-        return replace(self, columns=tuple(one for one in kept if one is not None))
+        return replace(self, columns=tuple(column for column in kept if column is not None))
 
     def undone(self, before: State, after: State) -> State | None:
         """Without what was done between two states; `None` where something of it has been changed again."""
@@ -234,7 +234,7 @@ def is_ours(operation: Operation) -> bool:
     return operation.ours if isinstance(operation, Append) else isinstance(operation, ours)
 
 
-def told(operation: Operation) -> str:
+def operation_name(operation: Operation) -> str:
     """What it is called where the changes of a history are counted."""
     return operation.how if isinstance(operation, Maintain) else type(operation).__name__
 

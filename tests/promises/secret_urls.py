@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote, quote_plus
 
-from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
+from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from tests.formats.havasu_tables import make_havasu_table, raster_entry
 from tests.promises.canaries import CANARIES
 

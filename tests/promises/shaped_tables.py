@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import geolake_nb as gl
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, ListType, MapType, PrimitiveType, StringType, StructType
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-from geolake_nb.formats.storage import Storage
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import Field, ListType, MapType, PrimitiveType, StringType, StructType
+from geolake_nb.parquet.writer import Layout, ParquetWriter
+from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.promises.bound_writers import Made
 
@@ -41,19 +41,19 @@ def shaped_truth(rows: Rows) -> dict[str, Any]:
 
 def _table(rows: Rows, names: dict[str, str] | None = None) -> pa.Table:
     """The rows, under these names."""
-    held = names or {}
+    physical = names or {}
     geom, sphere = rows.iso["geom"].combine_chunks(), rows.iso["sphere"].combine_chunks()
-    inner = pa.StructArray.from_arrays([sphere], [held.get("deep.in.at", "at")])
+    inner = pa.StructArray.from_arrays([sphere], [physical.get("deep.in.at", "at")])
     return pa.table(
         {
-            held.get("id", "id"): rows.iso["id"],
-            held.get("p", "p"): pa.array([PARTITIONS[row * 3 // len(rows.iso)] for row in range(len(rows.iso))]),
-            held.get("geom", "geom"): geom,
-            held.get("place", "place"): pa.StructArray.from_arrays([geom], [held.get("place.at", "at")]),
-            held.get("deep", "deep"): pa.StructArray.from_arrays([inner], [held.get("deep.in", "in")]),
-            held.get("many", "many"): pa.array([[one] for one in geom.to_pylist()], pa.list_(pa.binary())),
-            held.get("named", "named"): pa.array(
-                [[("a", one)] for one in geom.to_pylist()], pa.map_(pa.string(), pa.binary())
+            physical.get("id", "id"): rows.iso["id"],
+            physical.get("p", "p"): pa.array([PARTITIONS[row * 3 // len(rows.iso)] for row in range(len(rows.iso))]),
+            physical.get("geom", "geom"): geom,
+            physical.get("place", "place"): pa.StructArray.from_arrays([geom], [physical.get("place.at", "at")]),
+            physical.get("deep", "deep"): pa.StructArray.from_arrays([inner], [physical.get("deep.in", "in")]),
+            physical.get("many", "many"): pa.array([[value] for value in geom.to_pylist()], pa.list_(pa.binary())),
+            physical.get("named", "named"): pa.array(
+                [[("a", value)] for value in geom.to_pylist()], pa.map_(pa.string(), pa.binary())
             ),
         }
     )
@@ -92,14 +92,14 @@ def without_spark_shaped(rows: Rows, folder: Path) -> Iterator[Made]:
 
 
 def _mapped(rows: Rows, folder: Path, spark: SparkSession | None = None) -> Iterator[Made]:
-    """Repairs of Delta with other names: with Spark those of rows of which footers cannot tell, such as infinities."""
+    """Repairs of Delta with other names: with Spark those of rows that footers cannot describe, such as infinities."""
     types = {"geom": rows.types["geom"], "place.at": rows.types["geom"], "deep.in.at": rows.types["sphere"]}
     for mode in ("name", "id"):
         where = folder / f"mapped-{mode}-{'footers' if spark is None else 'values'}"
         table = _table(rows, _NAMES)
         adds = _partitioned(_numbered(table) if mode == "id" else table, where)
-        told = {".".join(_physical(path)): kind for path, kind in types.items()}
-        gl.open(str(where)).plan_repair(columns=told).apply()
+        physical_types = {".".join(_physical(path)): kind for path, kind in types.items()}
+        gl.open(str(where)).plan_repair(columns=physical_types).apply()
         _mapped_log(where, mode, adds)
         plan = gl.open(str(where)).plan_repair()
         if (plan.change.job is None) != (spark is None):
@@ -125,8 +125,8 @@ def _partitioned(table: pa.Table, folder: Path) -> list[tuple[str, str | None]]:
         name = "__HIVE_DEFAULT_PARTITION__" if value is None else quote(value, safe="")
         path = folder / f"p={name}" / "part-0.parquet"
         path.parent.mkdir(parents=True)
-        held = pc.is_null(table["p"]) if value is None else pc.fill_null(pc.equal(table["p"], value), False)
-        pq.write_table(table.filter(held).drop_columns("p"), path, row_group_size=50)
+        mask = pc.is_null(table["p"]) if value is None else pc.fill_null(pc.equal(table["p"], value), False)
+        pq.write_table(table.filter(mask).drop_columns("p"), path, row_group_size=50)
         made.append((str(path.relative_to(folder)), value))
     return made
 
@@ -142,14 +142,16 @@ _NAMES = {
 def _numbered(table: pa.Table) -> pa.Table:
     """With the ids of the columns, by which alone a table that is mapped by id knows them."""
 
-    def numbered(one: pa.Field) -> pa.Field:
-        kind = one.type
+    def numbered(arrow_field: pa.Field) -> pa.Field:
+        kind = arrow_field.type
         if pa.types.is_struct(kind):
             kind = pa.struct([numbered(kind.field(number)) for number in range(kind.num_fields)])
-        number = {"PARQUET:field_id": one.name.removeprefix("col-")} if one.name.startswith("col-") else None
-        return pa.field(one.name, kind, metadata=number)
+        number = (
+            {"PARQUET:field_id": arrow_field.name.removeprefix("col-")} if arrow_field.name.startswith("col-") else None
+        )
+        return pa.field(arrow_field.name, kind, metadata=number)
 
-    return table.cast(pa.schema([numbered(one) for one in table.schema]))
+    return table.cast(pa.schema([numbered(arrow_field) for arrow_field in table.schema]))
 
 
 def _physical(path: str) -> list[str]:
@@ -165,7 +167,7 @@ def _mapped_log(folder: Path, mode: str, files: list[tuple[str, str | None]]) ->
         number = 10 if path == "p" else int(_NAMES[path].removeprefix("col-"))
         mapped = {"id": number, "physicalName": _NAMES.get(path, path)}
         return field(
-            path.rpartition(".")[2], kind, **{f"delta.columnMapping.{key}": one for key, one in mapped.items()}
+            path.rpartition(".")[2], kind, **{f"delta.columnMapping.{key}": value for key, value in mapped.items()}
         )
 
     def struct(path: str, inner: dict[str, Any]) -> dict[str, Any]:
@@ -180,14 +182,14 @@ def _mapped_log(folder: Path, mode: str, files: list[tuple[str, str | None]]) ->
         named("many", {"type": "array", "elementType": geometry, "containsNull": True}),
         named("named", {"type": "map", "keyType": "string", "valueType": geometry, "valueContainsNull": True}),
     ]
-    told = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "10"}
+    properties = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "10"}
     adds = []
     for path, value in files:
         where = folder / path
-        held = {"numRecords": pq.read_metadata(where).num_rows}
-        adds.append(add(quote(path), held, partition={"p": value}, size=where.stat().st_size))
+        stats = {"numRecords": pq.read_metadata(where).num_rows}
+        adds.append(add(quote(path), stats, partition={"p": value}, size=where.stat().st_size))
     LogMaker(folder).commit(
-        0, protocol("columnMapping", "geospatial"), metadata(*fields, partitions=("p",), **told), *adds
+        0, protocol("columnMapping", "geospatial"), metadata(*fields, partitions=("p",), **properties), *adds
     )
 
 

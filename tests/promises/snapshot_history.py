@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 import geolake_nb as gl
-from geolake_nb.formats.storage import Storage
-from geolake_nb.spark import iceberg_commit
+from geolake_nb.formats.iceberg import commit as iceberg_commit
+from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_rows import entries_of, metadata_of
 from tests.formats.havasu_tables import encode
 from tests.promises import row_model as rm
@@ -68,30 +68,30 @@ class SnapshotHistory(RowHistory):
         if self.catalog == "ice":
             return metadata_of(self.folder)
         space, name = self.name.split(".")
-        found: dict[str, Any] = requests.get(
+        answer: dict[str, Any] = requests.get(
             f"{self.theirs.rest}/v1/namespaces/{space}/tables/{name}", timeout=60
         ).json()["metadata"]
-        return found
+        return answer
 
     def version(self) -> int | None:
-        found: int | None = self.metadata().get("current-snapshot-id")
-        return found
+        current: int | None = self.metadata().get("current-snapshot-id")
+        return current
 
     def parents(self) -> dict[int, int | None]:
-        return {one["snapshot-id"]: one.get("parent-snapshot-id") for one in self.metadata()["snapshots"]}
+        return {entry["snapshot-id"]: entry.get("parent-snapshot-id") for entry in self.metadata()["snapshots"]}
 
     def ancestors(self, version: int | None) -> list[int]:
         """A snapshot and those that it was built on."""
-        parents, found = self.parents(), []
+        parents, chain = self.parents(), []
         while version is not None:
-            found.append(version)
+            chain.append(version)
             version = parents[version]
-        return found
+        return chain
 
     def read(self, version: int | None = None) -> tuple[list[str], Counter[tuple[Value, ...]]]:
         state = self.state if version is None else self.states[version]
-        columns = [f"st_asbinary(`{one.name}`)" if one.is_geo else f"`{one.name}`" for one in state.columns]
-        chosen = ", ".join(f"{text} AS c{place}" for place, text in enumerate(columns))
+        columns = [f"st_asbinary(`{column.name}`)" if column.is_geo else f"`{column.name}`" for column in state.columns]
+        chosen = ", ".join(f"{text} AS c{index}" for index, text in enumerate(columns))
         at = "" if version is None else f" VERSION AS OF {version}"
         rows = self.theirs.sql(f"SELECT {chosen} FROM {self.table}{at}")
         return self._columns(version), Counter(tuple(row.values()) for row in rows)
@@ -100,9 +100,9 @@ class SnapshotHistory(RowHistory):
         metadata = self.metadata()
         wanted = metadata["current-schema-id"]
         if version is not None:
-            wanted = next(one["schema-id"] for one in metadata["snapshots"] if one["snapshot-id"] == version)
-        fields = next(one["fields"] for one in metadata["schemas"] if one["schema-id"] == wanted)
-        return [one["name"] for one in fields]
+            wanted = next(entry["schema-id"] for entry in metadata["snapshots"] if entry["snapshot-id"] == version)
+        fields = next(schema["fields"] for schema in metadata["schemas"] if schema["schema-id"] == wanted)
+        return [field["name"] for field in fields]
 
     def can(self, operation: rm.Operation) -> bool:
         match operation:
@@ -117,21 +117,21 @@ class SnapshotHistory(RowHistory):
 
         def effect(now: State) -> State | None:
             if version not in self.ancestors(self.current):
-                return now  # another has taken it back
+                return now  # another writer has undone it
             # The schema of a table is not that of a snapshot: it stays.
             return rm.State(now.columns, self.states[parent].rows) if version == self.current else None
 
         return rm.Step(undo, effect, version=version)
 
     def manner(self, operation: rm.Operation) -> str:
-        snapshots = {one["snapshot-id"]: one for one in self.metadata()["snapshots"]}
+        snapshots = {entry["snapshot-id"]: entry for entry in self.metadata()["snapshots"]}
         newest = snapshots[self.version()]
         if rm.is_ours(operation):
             before = snapshots.get(newest.get("parent-snapshot-id"), {"summary": {}})["summary"]
             return "over deletes" if int(before.get("total-delete-files", 0)) else "alone"
-        for word, told in _MANNERS.items():
+        for word, known_manner in _MANNERS.items():
             if int(newest["summary"].get(word, 0)):
-                return told
+                return known_manner
         return "alone"
 
     def landed(self, step: rm.Step) -> None:
@@ -191,7 +191,7 @@ class IcebergHistory(SnapshotHistory):
         self._start, self.catalog, self._parts = start, start.catalog, {start.partition}
         first = self.start([*_PLAIN, ("g", "GEOMETRY(4326)" if start.version == 3 else "BINARY")], start.rows)
         self.location = str(self.folder) if start.catalog == "ice" else self.table
-        columns = ", ".join(f"{one.name} {one.type}" for one in self.state.columns)
+        columns = ", ".join(f"{column.name} {column.type}" for column in self.state.columns)
         parts = "" if start.partition is None else f" PARTITIONED BY ({start.partition})"
         self._sql(f"CREATE NAMESPACE IF NOT EXISTS {self.catalog}.db")
         self._sql(
@@ -218,7 +218,7 @@ class IcebergHistory(SnapshotHistory):
     def before_commit(self, act: Callable[[], None]) -> AbstractContextManager[None]:
         return acting_before(iceberg_commit, "committing", act)
 
-    def tells_rows(self) -> bool:
+    def counts_rows(self) -> bool:
         return self._start.version == 3 and not self._has_equality
 
     def act(self, step: rm.Step) -> None:
@@ -226,11 +226,13 @@ class IcebergHistory(SnapshotHistory):
             case rm.Append():
                 assert step.rows is not None
                 columns = self.state.columns
-                rows = [", ".join(rm.literal(one, row[one.key]) for one in columns) for row in step.rows.values()]
+                rows = [
+                    ", ".join(rm.literal(column, row[column.key]) for column in columns) for row in step.rows.values()
+                ]
                 self._sql(f"INSERT INTO {{t}} VALUES {', '.join(f'({row})' for row in rows)}")
             case rm.Delete(ids, True):
                 self._has_equality = True
-                Deleter(self.spark, self.folder).delete(*[{"id": one} for one in sorted(ids)])
+                Deleter(self.spark, self.folder).delete(*[{"id": id_} for id_ in sorted(ids)])
             case rm.Maintain("files"):
                 options = "options => map('rewrite-all', 'true')"
                 self._sql(f"CALL {self.catalog}.system.rewrite_data_files(table => '{self.name}', {options})")
@@ -326,23 +328,23 @@ class HavasuHistory(SnapshotHistory):
     def value(self, column: Column, row: rm.NewRow, number: int) -> Value:
         if column.name != "g" or row.shape is None:
             return super().value(column, row, number)
-        (held,) = encode([shapely.from_wkb(row.shape)], self._encoding).to_pylist()
-        return held.hex() if isinstance(held, bytes) else held
+        (encoded,) = encode([shapely.from_wkb(row.shape)], self._encoding).to_pylist()
+        return encoded.hex() if isinstance(encoded, bytes) else encoded
 
     def read(self, version: int | None = None) -> tuple[list[str], Counter[tuple[Value, ...]]]:
         columns, rows = super().read(version)
-        assert self._held(version) == rows
+        assert self._stored_rows(version) == rows
         return columns, rows
 
-    def _held(self, version: int | None) -> Counter[tuple[Value, ...]]:
+    def _stored_rows(self, version: int | None) -> Counter[tuple[Value, ...]]:
         """The rows by the live files of the manifests, read apart from the toolkit."""
-        found: Counter[tuple[Value, ...]] = Counter()
+        counts: Counter[tuple[Value, ...]] = Counter()
         for entry in entries_of(self.folder, version):
             if entry["status"] < 2:
                 table = pq.ParquetFile(entry["data_file"]["file_path"], arrow_extensions_enabled=False).read()
                 for row in table.to_pylist():
-                    found[tuple(one.hex() if isinstance(one, bytes) else one for one in row.values())] += 1
-        return found
+                    counts[tuple(value.hex() if isinstance(value, bytes) else value for value in row.values())] += 1
+        return counts
 
     def clean_up(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -85,7 +85,7 @@ def many_manifests(folder: Path, files: int, manifests: int) -> Path:
 
 
 def _checkpoint(folder: Path, files: int) -> tuple[Path, pa.Table]:
-    """The log of a table, and its checkpoint, which is taken away."""
+    """The log of a table, and its checkpoint, which is removed."""
     make_checkpoint(folder, "geo", files)
     log = folder / "_delta_log"
     path = log / f"{_CHECKPOINT}.parquet"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.formats import data_files
+from geolake_nb.scan import data_files
 from tests.heavy.load import Crowd, Figures, crowd, crowd_faults, faults, make_delta, measure
 
 
@@ -45,8 +45,8 @@ def test_a_cost_that_grows_faster_than_the_table_is_a_fault(growth):
 
 
 def test_too_much_memory_is_a_fault():
-    held = [Figures(10_000, {"open": 1.0}, {"open": megabytes}) for megabytes in (4096.0, 4097.0)]
-    assert [list(faults("delta", [one])) for one in held] == [[], ["delta, 10,000 files, open: 4097 MB"]]
+    figures = [Figures(10_000, {"open": 1.0}, {"open": megabytes}) for megabytes in (4096.0, 4097.0)]
+    assert [list(faults("delta", [figure])) for figure in figures] == [[], ["delta, 10,000 files, open: 4097 MB"]]
 
 
 def test_readers_that_saw_too_little_are_a_fault():
@@ -56,17 +56,17 @@ def test_readers_that_saw_too_little_are_a_fault():
     assert list(crowd_faults(Crowd(4, commits=20, opens=8, versions=2, wrong=["version 3"]))) == ["version 3"]
 
 
-def test_footers_that_are_read_in_parts_are_told_as_one(tmp_path, monkeypatch):
+def test_footers_that_are_read_in_parts_are_reported_as_one(tmp_path, monkeypatch):
     make_delta(tmp_path / "t", 25)
     table = gl.open(tmp_path / "t")
     whole, facts = data_files.footer_tables(table._storage, table.snapshot)
     monkeypatch.setattr(data_files, "_AT_ONCE", 7)
-    told = []
+    progress = []
     groups, types = data_files.footer_tables(
-        table._storage, table.snapshot, on_progress=lambda done, total: told.append((done, total))
+        table._storage, table.snapshot, on_progress=lambda done, total: progress.append((done, total))
     )
     assert groups.equals(whole)
     assert types.equals(facts)
-    assert told == [(done, 25) for done in range(1, 26)]
+    assert progress == [(done, 25) for done in range(1, 26)]
     some = table.row_groups(files=[24, 3])
     assert some["path"].to_pylist() == [whole["path"][24].as_py(), whole["path"][3].as_py()]

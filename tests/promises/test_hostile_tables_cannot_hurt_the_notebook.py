@@ -21,22 +21,22 @@ from nbconvert import HTMLExporter
 
 import geolake_nb as gl
 from geolake_nb import errors
-from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
-from geolake_nb.core.raster_arrow import rasters_to_arrow
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.registry import DELTA
 from geolake_nb.jupyter.cards import render
+from geolake_nb.raster_data.arrow import rasters_to_arrow
+from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from tests import small_tables
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, vector
 from tests.formats.havasu_tables import make_havasu_table, raster_entry
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
-from tests.formats.watched_places import serving, watch
 from tests.jupyter.browser import headless_browser, wait_until
 from tests.jupyter.named_tables import Names, make_named, make_named_iceberg, make_named_parquet
 from tests.jupyter.shell import notebook
 from tests.promises.bomb_look import ENDS, LOOK
 from tests.promises.bombs import BOMBS
 from tests.promises.unpacking_bombs import UNPACKING
+from tests.storage.watched_storage import serving, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +103,7 @@ def watched_page(browser: Any, path: Path) -> Iterator[tuple[Any, list[str]]]:
     page.route("**/*", allow)
     page.on("dialog", shown_dialog)
     page.on("pageerror", lambda error: done.append(f"error: {error}"))
-    page.on("console", lambda said: done.append(f"console: {said.text}") if said.type == "error" else None)
+    page.on("console", lambda entry: done.append(f"console: {entry.text}") if entry.type == "error" else None)
     page.on("framenavigated", lambda frame: done.append(frame.url) if frame.url != path.as_uri() else None)
     page.goto(path.as_uri())
     yield page, done
@@ -141,9 +141,9 @@ def unseen(page: Any, texts: list[str]) -> list[str]:
     """Which of the texts do not stand on a page, for a person to read, of those that are shown as they are."""
     assert texts
     page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    found = " ".join(page.evaluate("document.body.innerText").split())
-    assert "\u202e" not in found
-    return [text for text in texts if text.isprintable() and text not in found]
+    body = " ".join(page.evaluate("document.body.innerText").split())
+    assert "\u202e" not in body
+    return [text for text in texts if text.isprintable() and text not in body]
 
 
 @pytest.fixture(scope="module")
@@ -153,13 +153,13 @@ def mapped(tmp_path_factory) -> gl.Table:
     made = LogMaker(folder)
     hostile = PAYLOADS[2]
     fields = (field(f"part {hostile}", "string"), field("geom", "geometry(OGC:CRS84)", comment=hostile))
-    told = metadata(*fields, partitions=(f"part {hostile}",), **{hostile: hostile})
+    action = metadata(*fields, partitions=(f"part {hostile}",), **{hostile: hostile})
     adds = []
     for number, text in enumerate(PAYLOADS):
         low, high = f"POINT({number * 10 - 150} 0)", f"POINT({number * 10 - 142} 40)"
         stats = {"numRecords": 3, "minValues": {"geom": low}, "maxValues": {"geom": high}, "nullCount": {"geom": 0}}
         adds.append(add(quote(text, safe=""), stats, partition={f"part {hostile}": text}, size=100 + number))
-    made.commit(0, {"commitInfo": {"operation": hostile}}, protocol("geospatial"), told, *adds)
+    made.commit(0, {"commitInfo": {"operation": hostile}}, protocol("geospatial"), action, *adds)
     return gl.open(folder)
 
 
@@ -174,7 +174,7 @@ def cards_of(table: gl.Table) -> Iterator[Any]:
     yield table
     yield from (table.schema, table.protocol, table.files, table.history())
     yield table.check(footers=False)
-    if table.snapshot.format is TableFormat.DELTA:
+    if table.snapshot.format is DELTA:
         yield table.collations
         yield table.diff(0, 1)
     name = table.schema.fields[0].name.replace("`", "``")
@@ -187,8 +187,8 @@ def test_cards_and_editors_are_texts_in_a_browser(browser, tables, others, tmp_p
     for table in [*tables, *others]:
         parts += [render(card) for card in cards_of(table)]
         for editor in (*([table.edit_collations()] if table in tables else []), table.edit_rewrite()):
-            shown = [one for one in widgets_in(editor) if type(one).__name__ in ("HTML", "HTMLMath", "Label")]
-            parts += [str(one.value) for one in shown]
+            shown = [widget for widget in widgets_in(editor) if type(widget).__name__ in ("HTML", "HTMLMath", "Label")]
+            parts += [str(widget.value) for widget in shown]
     path = tmp_path / "cards.html"
     path.write_text("<!doctype html><meta charset=utf-8><body>" + "\n".join(parts), encoding="utf-8")
     with watched_page(browser, path) as (page, done):
@@ -210,8 +210,8 @@ def test_the_canary_sings(browser, tmp_path):
     path.write_text(f"<body>{PAYLOADS[0]}<script>alert(1);fetch('http://evil.example/')</script>", encoding="utf-8")
     with watched_page(browser, path) as (page, done):
         assert settle(page) == [1]
-        assert any(one.startswith("dialog") for one in done)
-        assert any("evil.example" in one for one in done)
+        assert any(event.startswith("dialog") for event in done)
+        assert any("evil.example" in event for event in done)
 
 
 def test_rasters_are_texts_in_a_browser(browser, tmp_path):
@@ -227,7 +227,9 @@ def test_rasters_are_texts_in_a_browser(browser, tmp_path):
     for number in range(len(texts)):
         browsed.list.value = number
         parts.append(str(browsed.card.value))
-    parts += [str(one.value) for one in widgets_in(browsed) if type(one).__name__ in ("HTML", "HTMLMath", "Label")]
+    parts += [
+        str(widget.value) for widget in widgets_in(browsed) if type(widget).__name__ in ("HTML", "HTMLMath", "Label")
+    ]
     path = tmp_path / "rasters.html"
     path.write_text("<!doctype html><meta charset=utf-8><body>" + "\n".join(parts), encoding="utf-8")
     with watched_page(browser, path) as (page, done):
@@ -248,15 +250,15 @@ def test_the_map_and_its_hover_card_are_texts(browser, mapped, tmp_path):
     with watched_page(browser, Path(path)) as (page, done):
         wait_until(page, "window.geolakeMap !== undefined")
         page.get_by_role("button", name="Table").first.click()
-        told = page.locator(".glm-rows").inner_text()
+        rows_text = page.locator(".glm-rows").inner_text()
         frame = page.locator(".glm-map").bounding_box()
         shown = ""
-        for place in np.linspace(0.02, 0.98, 60):
-            page.mouse.move(frame["x"] + frame["width"] * place, frame["y"] + frame["height"] * 0.42)
+        for share in np.linspace(0.02, 0.98, 60):
+            page.mouse.move(frame["x"] + frame["width"] * share, frame["y"] + frame["height"] * 0.42)
             page.wait_for_timeout(15)
             if page.locator(".glm-card").is_visible():
                 shown += page.locator(".glm-card").inner_text()
-        assert PAYLOADS[2] in told + shown
+        assert PAYLOADS[2] in rows_text + shown
         assert sum(text in shown for text in PAYLOADS) > 5
         assert settle(page) == []
         assert done == []
@@ -286,12 +288,14 @@ def test_folium_is_texts(browser, mapped, tmp_path):
     with watched_page(browser, path) as (page, done):
         page.wait_for_selector(".leaflet-container canvas")
         frame = page.locator(".leaflet-container").bounding_box()
-        told = ""
-        for place in np.linspace(0.05, 0.95, 40):
-            page.mouse.move(frame["x"] + frame["width"] * place, frame["y"] + frame["height"] * 0.45, steps=2)
+        tooltips = ""
+        for share in np.linspace(0.05, 0.95, 40):
+            page.mouse.move(frame["x"] + frame["width"] * share, frame["y"] + frame["height"] * 0.45, steps=2)
             page.wait_for_timeout(15)
-            told += page.evaluate("[...document.querySelectorAll('.leaflet-tooltip')].map(one => one.innerText).join()")
-        assert sum(text in told for text in PAYLOADS) > 5
+            tooltips += page.evaluate(
+                "[...document.querySelectorAll('.leaflet-tooltip')].map(one => one.innerText).join()"
+            )
+        assert sum(text in tooltips for text in PAYLOADS) > 5
         assert settle(page) == []
         assert done == []
         assert page.locator(".leaflet-tooltip img, .leaflet-tooltip script, iframe").count() == 0
@@ -306,21 +310,21 @@ def converted(folder: Path, tables: list[str]) -> str:
     return HTMLExporter().from_notebook_node(book)[0]
 
 
-def test_a_page_of_nbconvert_asks_for_what_it_asks_for_without_the_table(browser, tables, others, tmp_path):
+def test_a_page_of_nbconvert_requests_only_what_it_requests_without_the_table(browser, tables, others, tmp_path):
     plain = gl.open(make_named(tmp_path / "plain", Names("plain")))
-    asked = []
+    requested = []
     for name, shown in (("plain", [plain]), ("hostile", [*tables, *others])):
         path = tmp_path / f"{name}.html"
         path.write_text(converted(tmp_path, [table.location for table in shown]), encoding="utf-8")
         with watched_page(browser, path) as (page, done):
             assert settle(page) == []
             # The template of nbconvert asks for its own scripts, which are not let through.
-            asked.append({one for one in done if one.startswith("asked for")})
-            assert not [one for one in done if "evil.example" in one or one.startswith("dialog")]
+            requested.append({event for event in done if event.startswith("asked for")})
+            assert not [event for event in done if "evil.example" in event or event.startswith("dialog")]
             assert page.locator(".jp-OutputArea-output img, .jp-OutputArea-output script").count() == 0
             if name == "hostile":
                 assert unseen(page, PAYLOADS) == []
-    assert asked[0] == asked[1]
+    assert requested[0] == requested[1]
 
 
 # ---- no text of a table or of a line is evaluated
@@ -334,9 +338,9 @@ def test_a_word_is_neither_run_nor_expanded(capsys, tmp_path, monkeypatch):
     with notebook(capsys) as book:
         book.shell.user_ns["t"] = gl.open(small_tables.make_delta(tmp_path / "table"))
         for word in HARMLESS:
-            said = book.complaint(f"%geolake open {word}")
-            assert word.strip("'") in said
-            assert "there is nothing at this path" in said
+            answer = book.complaint(f"%geolake open {word}")
+            assert word.strip("'") in answer
+            assert "there is nothing at this path" in answer
     assert not Path("hit").exists()
 
 
@@ -350,7 +354,7 @@ def test_no_name_of_a_table_is_evaluated(capsys, tmp_path, monkeypatch, tables):
                 problem = ran.error_in_exec or ran.error_before_exec
                 assert problem is None or isinstance(problem, GeolakeError | SystemExit), (line, problem)
             out = "".join(capsys.readouterr())
-            assert all(one.isprintable() or one == "\n" for one in out)
+            assert all(character.isprintable() or character == "\n" for character in out)
     assert sorted(path.name for path in tmp_path.iterdir()) == []
 
 
@@ -415,47 +419,49 @@ def look(path: Path | str) -> list[GeolakeError]:
     return problems
 
 
-def delta_at(folder: Path, place: str) -> Path:
+def delta_at(folder: Path, location: str) -> Path:
     made = LogMaker(folder)
     made.commit(0, protocol("geospatial"), metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)")))
-    made.commit(1, add(place, {"numRecords": 4}))
+    made.commit(1, add(location, {"numRecords": 4}))
     return folder
 
 
-def delta_with_vector(folder: Path, place: str) -> Path:
+def delta_with_vector(folder: Path, location: str) -> Path:
     small_tables.make_delta(folder, bounds=False)
-    held = vector(1) | {"storageType": "p", "pathOrInlineDv": place}
+    descriptor = vector(1) | {"storageType": "p", "pathOrInlineDv": location}
     size = (folder / "part-0.parquet").stat().st_size
-    LogMaker(folder).commit(2, add("part-0.parquet", {"numRecords": 4}, size=size, deletionVector=held))
+    LogMaker(folder).commit(2, add("part-0.parquet", {"numRecords": 4}, size=size, deletionVector=descriptor))
     return folder
 
 
-def delta_with_sidecar(folder: Path, place: str) -> Path:
+def delta_with_sidecar(folder: Path, location: str) -> Path:
     made = LogMaker(folder)
-    told = metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
-    sidecar = {"sidecar": {"path": place, "sizeInBytes": 9, "modificationTime": 0}}
+    action = metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    sidecar = {"sidecar": {"path": location, "sizeInBytes": 9, "modificationTime": 0}}
     name = f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
     first = protocol("geospatial", "v2Checkpoint")
-    made.checkpoint(1, first, told, sidecar, {"checkpointMetadata": {"version": 1}}, name=name)
+    made.checkpoint(1, first, action, sidecar, {"checkpointMetadata": {"version": 1}}, name=name)
     return folder
 
 
-def iceberg_at(folder: Path, place: str, part: str) -> Path:
+def iceberg_at(folder: Path, location: str, part: str) -> Path:
     entry = FileEntry("a.parquet", rows=4, table=small_tables.data((1, 2)))
     columns = [column(1, "id", "long"), column(2, "geom", "geometry")]
     if part == "data":
-        entry = replace(entry, path=place, table=None)
+        entry = replace(entry, path=location, table=None)
     path = make_iceberg_table(folder, columns, [entry], version=3)
     if part == "list":
-        held = json.loads(path.read_text())
-        held["snapshots"][0]["manifest-list"] = place
-        path.write_text(json.dumps(held))
+        metadata = json.loads(path.read_text())
+        metadata["snapshots"][0]["manifest-list"] = location
+        path.write_text(json.dumps(metadata))
     return folder
 
 
-def rasters_at(folder: Path, place: str) -> Path:
+def rasters_at(folder: Path, location: str) -> Path:
     here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
-    raster = Raster(3, 2, (Band(PixelType.PT_16BSI, out_db_band_no=0, out_db_url=place.replace("\0", "")),), None, here)
+    raster = Raster(
+        3, 2, (Band(PixelType.PT_16BSI, out_db_band_no=0, out_db_url=location.replace("\0", "")),), None, here
+    )
     assert rasters_to_arrow([raster])
     make_havasu_table(folder, [raster_entry("a", [raster], None)], encoding=None, rasters=True)
     return folder
@@ -465,8 +471,8 @@ LEADING: dict[str, Callable[[Path, str], Path]] = {
     "a data file of Delta": delta_at,
     "a deletion vector of Delta": delta_with_vector,
     "a sidecar of Delta": delta_with_sidecar,
-    "a manifest list of Iceberg": lambda folder, place: iceberg_at(folder, place, "list"),
-    "a data file of Iceberg": lambda folder, place: iceberg_at(folder, place, "data"),
+    "a manifest list of Iceberg": lambda folder, location: iceberg_at(folder, location, "list"),
+    "a data file of Iceberg": lambda folder, location: iceberg_at(folder, location, "data"),
     "a raster of Havasu": rasters_at,
 }
 
@@ -477,10 +483,10 @@ def test_no_path_of_a_table_leads_out_of_it(tmp_path, secret, watch, what):
     assert secret.read_bytes()
     assert canary.opened() == {secret.name}  # it would sing
     with serving(secret.parent) as web:
-        for number, place in enumerate(places(secret, web.url)):
-            problems = look(LEADING[what](tmp_path / f"t{number}", place))
-            assert what in ("a deletion vector of Delta", "a raster of Havasu") or problems, place
-        assert web.asked == []
+        for number, location in enumerate(places(secret, web.url)):
+            problems = look(LEADING[what](tmp_path / f"t{number}", location))
+            assert what in ("a deletion vector of Delta", "a raster of Havasu") or problems, location
+        assert web.requests == []
     assert canary.opened() == set()
 
 
@@ -497,14 +503,14 @@ def test_no_bomb_takes_the_memory_the_time_or_the_process(tmp_path):
     room, most, seconds = 2**33, 2**30, 60
     command = [sys.executable, "-W", "ignore", "-c", LOOK, json.dumps(list(folders)), str(room), str(seconds)]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=900, check=True)
-    told = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(told) == len(bombs)
+    reports = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(reports) == len(bombs)
     assert set(ENDS) == set(bombs)
-    for one in told:
-        name = folders[one["path"]]
-        assert one["ended"] == 0, name
-        assert one["untyped"] == [], name
-        assert any(re.match(ENDS[name], end) for end in one["ends"]), (name, one["ends"])
-        assert all(hasattr(errors, kind) for kind in one["kinds"]), name
-        assert one["peak"] < most, (name, one["peak"])
-        assert one["seconds"] < seconds / 2, name
+    for report in reports:
+        name = folders[report["path"]]
+        assert report["ended"] == 0, name
+        assert report["untyped"] == [], name
+        assert any(re.match(ENDS[name], end) for end in report["ends"]), (name, report["ends"])
+        assert all(hasattr(errors, kind) for kind in report["kinds"]), name
+        assert report["peak"] < most, (name, report["peak"])
+        assert report["seconds"] < seconds / 2, name

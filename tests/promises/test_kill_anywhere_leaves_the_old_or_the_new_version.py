@@ -1,7 +1,7 @@
 """kill -9 at every write, link, rename and removal of a commit: version N or N + 1, every row, and the way on is open.
 
 A set of Parquet files has no commit: what a kill leaves of it can be a part, of no row two, until the next one ends it.
-Random moments of whole jobs are swept by tests/heavy/kill_sweep.py, with a small dose in tests/spark/test_kill.py.
+Random moments of whole jobs are swept by tests/heavy/kill_sweep.py, with a short run in tests/spark/test_kill.py.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-# It may be behind, or be missing: readers look on from the version that it names.
+# It may be behind, or be missing: readers continue from the version that it names.
 HINT = "metadata/version-hint.text"
 # The parts of names that are drawn at every run: ids of transactions and of snapshots.
 DRAWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-[0-9a-f]{8})?|snap-[0-9]+")
@@ -64,7 +64,7 @@ def kills(case: Case, folder: Path) -> Iterator[str]:
 
 
 def shape(folder: Path) -> frozenset[tuple[str, int]]:
-    """What a reader can tell a state by: the names of files, but for what differs at every run, and sizes of data."""
+    """What identifies a state for a reader: names of files, except what differs at every run, and sizes of data."""
     return frozenset(
         (
             DRAWN.sub("#", str(path.relative_to(folder))),
@@ -81,7 +81,7 @@ def hold(name: str, folder: Path, engine: Ids) -> int:
     case.make(folder)
     old, untouched = (VERSIONS[form](folder), IDS[form](folder)), table_bytes(folder)
     untouched.pop(HINT, None)
-    found, read = [], set()
+    outcomes, read = [], set()
     for point in kills(case, folder):
         now = VERSIONS[form](folder), IDS[form](folder)
         if point == "whole":
@@ -93,13 +93,13 @@ def hold(name: str, folder: Path, engine: Ids) -> int:
             read.add(shape(folder))
             assert engine(folder) == now[1], point
         if point != "whole":
-            found.append(now == new)
+            outcomes.append(now == new)
         # No lock and no stray file stops what comes next.
         (case.after if now == new else case.change)(folder)
         assert VERSIONS[form](folder) == now[0] + 1, point
         assert now == new or IDS[form](folder) == new[1], point
-    assert found == sorted(found), "once it is in, it stays in"
-    assert set(found) == {False, True}
+    assert outcomes == sorted(outcomes), "once it is in, it stays in"
+    assert set(outcomes) == {False, True}
     return len(read)
 
 
@@ -167,7 +167,7 @@ def test_iceberg(spark, iceberg_spark, tmp_path, verb):
     # Two files of four rows: an undo takes away the second, an append adds a third.
     files = {"append": 3, "undo": 1}.get(verb, 2)
     assert new == (old[0] + 1, sorted([*range(4)] * files))
-    found, read = [], set()
+    outcomes, read = [], set()
     points = range(1, len(list(states.iterdir())) + 1)
     for point in points:
         put(states / str(point))
@@ -179,10 +179,10 @@ def test_iceberg(spark, iceberg_spark, tmp_path, verb):
             (iceberg_changes.append if now == new else change)(folder, spark)
             assert iceberg_version(folder) == now[0] + 1, point
             assert by_spark() == (sorted([*new[1], *range(4)]) if now == new else new[1]), point
-        found.append(now == new)
-    assert found == sorted(found)
-    assert set(found) == {False, True}
-    first = found.index(True) + 1
+        outcomes.append(now == new)
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {False, True}
+    first = outcomes.index(True) + 1
     for point in (first - 1, first) if verb == "repair" else ():
         put(kept)
         work = tmp_path / f"spark{point}"
@@ -205,7 +205,7 @@ def test_parquet(spark, tmp_path, name):
     old, old_ids = contents(folder), seen(folder)
     journal = folder / "_geolake" / "changes"
     before = len(list(journal.glob("*.json"))) // 2 if journal.exists() else 0
-    found, read, parts = [], set(), set()
+    outcomes, read, parts = [], set(), set()
     for point in kills(case, folder):
         if point == "whole":
             new, new_ids = contents(folder), seen(folder)
@@ -227,9 +227,9 @@ def test_parquet(spark, tmp_path, name):
             read.add(shape(folder))
             assert by_spark(folder) == now, point
         if point != "whole":
-            found.append(begun + ended)
+            outcomes.append(begun + ended)
         if begun and not ended:
-            assert "(cut short)" in str(gl.open(folder).history()), point
+            assert "(incomplete)" in str(gl.open(folder).history()), point
             gl.open(folder).plan_repair().apply()
         elif not begun:
             case.change(folder)
@@ -237,7 +237,7 @@ def test_parquet(spark, tmp_path, name):
         assert seen(folder) == new_ids, point
         case.after(folder)
         assert seen(folder) == old_ids, point
-    assert found == sorted(found)
-    assert set(found) == {0, 1, 2}
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {0, 1, 2}
     # One of two files is out or in, or both are out: what the promise says of sets is no more than what happens.
     assert len(parts) == {"repair": 0, "append": 1}.get(name, 3)

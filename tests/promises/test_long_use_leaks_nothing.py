@@ -1,6 +1,6 @@
 """Long use leaks nothing: memory stays flat, and no thread, file, socket, widget or value of ours stays behind.
 
-`python -m tests.heavy.long_use --count 500` is the large dose.
+`python -m tests.heavy.long_use --count 500` is the stress run.
 """
 
 from __future__ import annotations
@@ -9,22 +9,23 @@ from dataclasses import replace
 
 import pytest
 
-from tests.heavy.long_use import TABLES, WARM_UP, Held, faults, use
+from tests.heavy.long_use import TABLES, WARM_UP, Usage, faults, use
 
 # Before widgets were closed, a round kept half a MiB. What is counted does not grow at all; the process itself grows
 # by some tens of KiB a round, less with time.
-MOST_GROWTH = 0.015
+MAX_GROWTH = 0.015
 
 
 def test_what_a_kernel_holds_does_not_grow(tmp_path):
-    early, late = use(tmp_path, looks=(WARM_UP, WARM_UP + 5 * TABLES))
-    assert list(faults(early, late, most_growth=MOST_GROWTH)) == [], f"{early}\n{late}"
+    # On a busy machine threads meet that do not elsewhere, and the allocator grows once; a leak grows every round.
+    _, early, late = use(tmp_path, looks=(WARM_UP, WARM_UP + 5 * TABLES, WARM_UP + 10 * TABLES))
+    assert list(faults(early, late, most_growth=MAX_GROWTH)) == [], f"{early}\n{late}"
 
 
-HELD = Held(
+USAGE = Usage(
     50, rss=300 << 20, threads=20, files=70, sockets=20, widgets=41, comms=41, live=500_000, objects={"Table": 1}
 )
-LATER = replace(HELD, rounds=500)
+LATER = replace(USAGE, rounds=500)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ LATER = replace(HELD, rounds=500)
         (replace(LATER, objects={"Table": 2}), "values of Table: 1 after 50 rounds, 2 after 500"),
         (replace(LATER, objects={"Table": 1, "Box": 3}), "values of Box: 0 after 50 rounds, 3 after 500"),
     ],
-    ids=lambda one: "" if isinstance(one, Held) else str(one).partition(":")[0],
+    ids=lambda value: "" if isinstance(value, Usage) else str(value).partition(":")[0],
 )
-def test_what_grows_is_told(late, fault):
-    assert list(faults(HELD, late)) == ([] if fault is None else [fault])
+def test_what_grows_is_reported(late, fault):
+    assert list(faults(USAGE, late)) == ([] if fault is None else [fault])

@@ -34,7 +34,7 @@ def run_openings(make, openings, happened, *, steps, wanted):
     for number, opening in enumerate(openings):
         run_histories(lambda opening=opening: make(opening), examples=1, steps=steps, number=number)
     assert happened["histories"] == len(openings)
-    assert not {one for one in wanted if not happened[one]}
+    assert not {kind for kind in wanted if not happened[kind]}
     assert happened["former versions"]
 
 

@@ -28,13 +28,14 @@ from nbclient import NotebookClient
 from obstore.store import S3Store
 
 import geolake_nb as gl
+from geolake_nb.changes.commit import CommitContext
 from geolake_nb.cli import main
-from geolake_nb.core.raster import Band, GeoReference, PixelType, Raster
 from geolake_nb.errors import GeolakeError, RefusedError
-from geolake_nb.formats.rasters.out_db import OutDbRoots
-from geolake_nb.formats.storage import Storage
-from geolake_nb.spark import delta_commit, havasu_commit
-from geolake_nb.spark.applying import Place
+from geolake_nb.formats.delta import apply as delta_commit
+from geolake_nb.formats.havasu import apply as havasu_commit
+from geolake_nb.raster_data.out_db_files import OutDbRoots
+from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
+from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.heavy.folder_store import FolderStore
@@ -83,8 +84,12 @@ def secrets_all_around(monkeypatch, tmp_path, caplog) -> Iterator[None]:
     yield
     # These write down each call to the JVM and each address for those who debug them, and for nobody else.
     own = ("py4j", "urllib3")
-    told = [one.getMessage() for one in caplog.records if one.levelno > logging.DEBUG or not one.name.startswith(own)]
-    assert leaks("\n".join(told)) == []
+    messages = [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno > logging.DEBUG or not record.name.startswith(own)
+    ]
+    assert leaks("\n".join(messages)) == []
 
 
 @pytest.fixture
@@ -116,7 +121,7 @@ def shown(value: Any) -> Iterator[Any]:
             yield getattr(value, way)()
 
 
-def told(error: BaseException) -> Iterator[Any]:
+def error_texts(error: BaseException) -> Iterator[Any]:
     """An error in every way in which it is told, with those that it came from."""
     yield repr(error)
     yield str(error)
@@ -125,8 +130,8 @@ def told(error: BaseException) -> Iterator[Any]:
     yield "".join(traceback.format_exception(error))
 
 
-def asked(table: gl.Table) -> dict[str, Callable[[], Any]]:
-    """What a table is asked for."""
+def answers_of(table: gl.Table) -> dict[str, Callable[[], Any]]:
+    """Calls on a table."""
     return {
         "table": lambda: table,
         "location": lambda: table.location,
@@ -156,13 +161,13 @@ def asked(table: gl.Table) -> dict[str, Callable[[], Any]]:
 
 def outputs(table: gl.Table, folder: Path) -> Iterator[tuple[str, Any]]:
     """All that an open table prints and shows and writes to share."""
-    for name, ask in asked(table).items():
+    for name, ask in answers_of(table).items():
         try:
             value = ask()
         except GeolakeError as error:  # a web server is not written to, and says so
-            yield from ((name, one) for one in told(error))
+            yield from ((name, text) for text in error_texts(error))
             continue
-        yield from ((name, one) for one in shown(value))
+        yield from ((name, text) for text in shown(value))
         for widget in _widgets(value):
             yield "widget", widget.get_state()
     for name in ("a.html", "a.geojson", "a.parquet"):
@@ -178,12 +183,12 @@ def _widgets(*values: Any) -> list[Any]:
     """The widgets among these, and all that they hold."""
     from ipywidgets import Widget
 
-    found = [value for value in values if isinstance(value, Widget)]
-    for value in found:
-        for held in vars(value).get("_trait_values", {}).values():
-            inner = held if isinstance(held, list | tuple) else [held]
-            found += [one for one in inner if isinstance(one, Widget) and one not in found]
-    return found
+    widgets = [value for value in values if isinstance(value, Widget)]
+    for value in widgets:
+        for trait in vars(value).get("_trait_values", {}).values():
+            inner = trait if isinstance(trait, list | tuple) else [trait]
+            widgets += [widget for widget in inner if isinstance(widget, Widget) and widget not in widgets]
+    return widgets
 
 
 def check_outputs(table: gl.Table, folder: Path) -> None:
@@ -192,7 +197,7 @@ def check_outputs(table: gl.Table, folder: Path) -> None:
     for name, output in outputs(table, folder):
         names.add(name)
         assert leaks(output) == [], name
-    assert {*asked(table), "widget", "a.parquet", "report.html"} <= names
+    assert {*answers_of(table), "widget", "a.parquet", "report.html"} <= names
 
 
 def test_of_a_table_in_a_bucket(s3, options, tmp_path):
@@ -201,7 +206,7 @@ def test_of_a_table_in_a_bucket(s3, options, tmp_path):
 
 
 def test_of_what_others_wrote_into_a_table(tmp_path, capsys):
-    held = {
+    values = {
         "fs.s3a.secret.key": CANARIES["secretKey"],
         "my.api_key": CANARIES["accessKeyId"],
         "connection": f"AccountName=x;AccountKey={quote_plus(CANARIES['accountKey'])}",
@@ -209,14 +214,14 @@ def test_of_what_others_wrote_into_a_table(tmp_path, capsys):
         "auth": CANARIES["bearerToken"],
     }
     made = LogMaker(tmp_path / "t")
-    fields = (field("id", "long", comment=held["source"]), field("geom", "geometry(OGC:CRS84)"))
-    made.commit(0, protocol("geospatial"), metadata(*fields, **held))
-    told = {"operationParameters": {"properties": json.dumps(held)}, "userMetadata": json.dumps(held)}
-    made.commit(1, {"commitInfo": {"operation": "SET TBLPROPERTIES", **told}}, metadata(*fields, **held, more="1"))
+    fields = (field("id", "long", comment=values["source"]), field("geom", "geometry(OGC:CRS84)"))
+    made.commit(0, protocol("geospatial"), metadata(*fields, **values))
+    info = {"operationParameters": {"properties": json.dumps(values)}, "userMetadata": json.dumps(values)}
+    made.commit(1, {"commitInfo": {"operation": "SET TBLPROPERTIES", **info}}, metadata(*fields, **values, more="1"))
     table = gl.open(str(tmp_path / "t"))
-    # What is shown of a value is looked at, not `repr`: that of a schema or of a finding is all that it holds.
+    # What is shown of a value is checked, not `repr`: that of a schema or of a finding is all that it holds.
     for value in (table, table.schema, table.history(), table.check(), table.diff(0, 1)):
-        for way in (str, lambda one: one._repr_html_()):
+        for way in (str, lambda value_of: value_of._repr_html_()):
             assert leaks(way(value)) == [], value
     table.report(tmp_path / "report.html")
     assert leaks((tmp_path / "report.html").read_text()) == []
@@ -246,7 +251,7 @@ def test_of_a_table_whose_catalog_hands_out_credentials(tmp_path, monkeypatch):
     with running(VendingCatalog(tmp_path / "t" / "metadata" / "v1.metadata.json")) as server:
         catalog(monkeypatch, "vending", {"uri": server.url})
         table = gl.open("vending.a.b")
-        # What is looked for is there: the store of the table is opened with it.
+        # The secret is in use: the store of the table is opened with it.
         assert {"accessKeyId", "sessionToken"} <= set(leaks(dict(table._source.catalog.options)))
         check_outputs(table, tmp_path / "out")
 
@@ -255,19 +260,19 @@ def registered(uri: str, table: Path, folder: Path) -> str:
     """The name of a table that is put into a REST catalog."""
     name = folder.name.replace("-", "_")
     requests.post(f"{uri}/v1/namespaces", json={"namespace": ["secrets"], "properties": {}}, timeout=30)
-    place = {"name": name, "metadata-location": str(table / "metadata" / "v1.metadata.json")}
-    requests.post(f"{uri}/v1/namespaces/secrets/register", json=place, timeout=30).raise_for_status()
+    registration = {"name": name, "metadata-location": str(table / "metadata" / "v1.metadata.json")}
+    requests.post(f"{uri}/v1/namespaces/secrets/register", json=registration, timeout=30).raise_for_status()
     return name
 
 
-# ---- What errors tell
+# ---- What errors contain
 
 
 def check_error(act: Callable[[], Any]) -> GeolakeError:
     with pytest.raises(GeolakeError) as raised:
         act()
-    for one in told(raised.value):
-        assert leaks(one) == [], str(raised.value)
+    for text in error_texts(raised.value):
+        assert leaks(text) == [], str(raised.value)
     return raised.value
 
 
@@ -279,8 +284,8 @@ def echo() -> Iterator[EchoServer]:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 412])
-@pytest.mark.parametrize("place", ["s3://lake/t", "az://lake/t", "abfss://lake@me.dfs.core.windows.net/t"])
-def test_of_a_store_that_refuses(echo, place, status):
+@pytest.mark.parametrize("location", ["s3://lake/t", "az://lake/t", "abfss://lake@me.dfs.core.windows.net/t"])
+def test_of_a_store_that_refuses(echo, location, status):
     echo.status = status
     options = {
         "s3": {**KEYS, "aws_endpoint": echo.url, "aws_region": "us-east-1"},
@@ -289,11 +294,11 @@ def test_of_a_store_that_refuses(echo, place, status):
             "azure_storage_account_key": base64.b64encode(CANARIES["accountKey"].encode()).decode(),
             "azure_storage_endpoint": echo.url,
         },
-    }[place.partition(":")[0]]
-    held = {**options, "allow_http": "true"}
-    check_error(lambda: gl.open(place, storage_options=held).check())
-    check_error(lambda: Storage.at(place, options=held).put_if_absent("a", b"abc"))
-    check_error(lambda: Storage.at(place, options=held).read("a"))
+    }[location.partition(":")[0]]
+    store_options = {**options, "allow_http": "true"}
+    check_error(lambda: gl.open(location, storage_options=store_options).check())
+    check_error(lambda: Storage.at(location, options=store_options).put_if_absent("a", b"abc"))
+    check_error(lambda: Storage.at(location, options=store_options).read("a"))
 
 
 def test_of_a_bucket_that_is_not_there(options):
@@ -302,11 +307,11 @@ def test_of_a_bucket_that_is_not_there(options):
 
 
 def test_of_a_store_that_is_not_there(options, monkeypatch):
-    held = {**options, "aws_endpoint": password_in("http://127.0.0.1:1")}
-    check_error(lambda: Storage.at("s3://lake/t", options=held).put_if_absent("a", b""))
+    store_options = {**options, "aws_endpoint": password_in("http://127.0.0.1:1")}
+    check_error(lambda: Storage.at("s3://lake/t", options=store_options).put_if_absent("a", b""))
     monkeypatch.setenv("HTTP_PROXY", f"http://me:{quote(CANARIES['proxyPassword'], safe='')}@127.0.0.1:1")
-    held = {**options, "aws_endpoint": "http://localhost.localdomain:1"}
-    check_error(lambda: Storage.at("s3://lake/t", options=held).put_if_absent("a", b""))
+    store_options = {**options, "aws_endpoint": "http://localhost.localdomain:1"}
+    check_error(lambda: Storage.at("s3://lake/t", options=store_options).put_if_absent("a", b""))
 
 
 OPTIONS = {
@@ -382,7 +387,7 @@ def test_of_the_rasters_of_a_table(secret_rasters, tmp_path):
         assert browser.card in widgets
         for widget in widgets:
             assert leaks(widget.get_state()) == [], type(widget)
-    # What is left tells one file from another.
+    # What is left distinguishes files.
     assert {"https://h.example/a.tif?...", "az://c/a.tif?...", "/vsicurl/https://h.example/a.tif?..."} <= shown_urls
     check_shown(secret_rasters.rasters(), secret_rasters.check(deep=True))
 
@@ -401,7 +406,7 @@ def test_of_rasters_that_are_not_opened(secret_rasters, tmp_path, monkeypatch, r
     (path,) = secret_rasters.files.table["path"].to_pylist()
     for number, url in enumerate(SECRET_URLS):
         raster = gl.rasters.read(secret_rasters, path, number)
-        assert raster.bands[0].out_db_url == url  # for those who ask for it
+        assert raster.bands[0].out_db_url == url  # for those who read it
         check_shown(raster, raster.bands)
         for act in (
             gl.rasters.thumbnail,
@@ -432,7 +437,7 @@ def test_of_rasters_at_signed_urls(echo):
         for url in (f"{echo.url}/cogs/a.tif?{SIGNED}", f"{echo.url}/elsewhere/a.tif?{SIGNED}"):
             with pytest.raises(GeolakeError) as raised, roots.open(url):
                 pass
-            assert [leaks(one) for one in told(raised.value)] == [[]] * 5
+            assert [leaks(text) for text in error_texts(raised.value)] == [[]] * 5
         assert leaks(repr(roots)) == []
 
 
@@ -529,14 +534,14 @@ def test_of_an_executed_notebook(s3, options, tmp_path, monkeypatch):
         "%geolake --debug open s3://no-such-bucket/t",
         "gl.open('s3://no-such-bucket/t', storage_options=json.loads(os.environ['GEOLAKE_OPTIONS']))",
     ]
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
     NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True, store_widget_state=True).execute()
     saved = nbformat.writes(book)
     assert leaks(saved) == []
     assert "application/vnd.jupyter.widget-state+json" in book.metadata["widgets"]
-    kinds = [[one.output_type for one in cell.outputs] for cell in book.cells]
+    kinds = [[output.output_type for output in cell.outputs] for cell in book.cells]
     assert all(kinds), kinds
-    assert sum("error" in one for one in kinds) == 3
+    assert sum("error" in kinds_of_cell for kinds_of_cell in kinds) == 3
 
 
 # ---- What is stored
@@ -550,12 +555,12 @@ def check_stored(contents: dict[str, bytes]) -> None:
 
 def check_shown(*values: Any) -> None:
     for value in values:
-        for one in shown(value):
-            assert leaks(one) == [], repr(value)[:100]
+        for text in shown(value):
+            assert leaks(text) == [], repr(value)[:100]
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
-    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_of_changes_in_a_bucket(s3, options, tmp_path, spark):
@@ -568,7 +573,7 @@ def test_of_changes_in_a_bucket(s3, options, tmp_path, spark):
     assert leaks(repair.change.actions) == []
     check_stored(s3.objects("lake", prefix))
 
-    # Jobs that fail tell of it, one from its workers on and one from the JVM, which knows nothing of the store.
+    # Jobs that fail report it, one from its workers on and one from the JVM, which knows nothing of the store.
     jvm = tmp_path / "jvm.log"
     thorough, rewrite = table.newest().plan_repair(verify=True), table.newest().plan_rewrite(cluster_by="geom")
     obstore.delete(S3Store("lake", config=direct(s3), client_options={"allow_http": True}), f"{prefix}/part-0.parquet")
@@ -590,7 +595,7 @@ def test_of_a_table_made_from_a_signed_url(tmp_path, form):
         table = gl.open(password_in(f"{server.url}/t/part-0.parquet?{SIGNED}&{SAS}"))
         plan = table.plan_convert(tmp_path / "new", columns={"geom": gl.geometry()}, format=form)
     commit = {"delta": delta_commit, "havasu": havasu_commit}[form].commit_change
-    commit(replace(plan.change, job=None), Place(Storage.at(str(tmp_path / "new")), plan.transaction))
+    commit(replace(plan.change, job=None), CommitContext(Storage.at(str(tmp_path / "new")), plan.transaction))
     check_shown(plan, gl.open(tmp_path / "new").history())
     stored = files_in(tmp_path / "new")
     assert any(b"part-0.parquet" in content for name, content in stored.items() if name.endswith(".json"))
@@ -604,9 +609,9 @@ def test_of_a_change_through_a_catalog(rest_server, tmp_path, monkeypatch, spark
     make_iceberg_table(tmp_path / "t", columns, entries, version=3)
     name = registered(uri, tmp_path / "t", tmp_path)
     with echo_server(target=uri) as server:
-        # With a credential Iceberg asks for a token of its own.
-        held = {key: value for key, value in CATALOG.items() if key != "credential"}
-        catalog(monkeypatch, "rest", {**held, "uri": server.url})
+        # With a credential Iceberg requests a token of its own.
+        settings = {key: value for key, value in CATALOG.items() if key != "credential"}
+        catalog(monkeypatch, "rest", {**settings, "uri": server.url})
         table = gl.open(f"rest.secrets.{name}")
         plan = table.plan_repair()
         with jvm_output(spark, tmp_path / "jvm.log"):

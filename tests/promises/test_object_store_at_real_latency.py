@@ -1,4 +1,4 @@
-"""Object stores at real latency: opening asks few times in a row, and footers are asked for many at a time.
+"""Object stores at real latency: opening needs few sequential requests, and footers are read concurrently.
 
 An S3 endpoint stands behind a proxy that adds 50 ms to each answer. What is asserted is counted there; the seconds of
 100,000 files and 10,000 footers are told by `python -m tests.heavy.store_latency`.
@@ -20,8 +20,8 @@ from tests.small_tables import make_delta, make_havasu, make_parquet
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.formats.s3_endpoint import S3Endpoint
     from tests.http_proxy import Exchange
+    from tests.storage.s3_endpoint import S3Endpoint
 
 pytestmark = pytest.mark.xdist_group("promises")
 
@@ -64,16 +64,16 @@ def store(s3) -> Iterator[SlowStore]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_opening_asks_few_times_in_a_row(store, tmp_path, name):
+def test_opening_needs_few_sequential_requests(store, tmp_path, name):
     TABLES[name](tmp_path / "t")
     table = store.open(store.upload(tmp_path / "t", "lake", f"latency/{tmp_path.name}"))
     assert len(table.files) == len(gl.open(str(tmp_path / "t")).files)
-    assert all(one.ended - one.began >= DELAY for one in store.seen)
+    assert all(exchange.ended - exchange.began >= DELAY for exchange in store.seen)
     assert longest_chain(store.seen) <= LONGEST_CHAIN
     if "30" in name:
         assert len(store.seen) > 30
         assert most_in_flight(store.seen) >= 8  # parts of one thing are not waited for one by one
-    # What needs no more than the metadata asks for nothing.
+    # What needs no more than the metadata sends no request.
     store.seen.clear()
     table.explain("ST_Intersects(geom, ST_MakeEnvelope(5, 45, 11, 60))")
     str(table)
@@ -87,11 +87,11 @@ def test_a_long_log_is_not_listed_from_its_start(tmp_path):
         table = gl.open("s3://lake/t", storage_options=store.options)
         seen = store.seen()
         # Its history is that of the whole log.
-        assert [one.version for one in table.history()] == [*range(2_502, -1, -1)]
+        assert [entry.version for entry in table.history()] == [*range(2_502, -1, -1)]
     assert (table.version, len(table.files)) == (2_502, FILES)
     assert table.files.table.equals(gl.open(folder).files.table)
     # What is there first, and what comes after the checkpoint: the whole takes three.
-    assert sum("list-type" in one.path and "_delta_log" in one.path for one in seen) == 2
+    assert sum("list-type" in exchange.path and "_delta_log" in exchange.path for exchange in seen) == 2
     assert longest_chain(seen) <= LONGEST_CHAIN
 
 
@@ -99,23 +99,27 @@ def test_a_set_of_parquet_files_is_listed_once(tmp_path):
     folder = tmp_path / "lake" / "t"
     folder.parent.mkdir()
     make_parquet(folder)
-    one = next(folder.rglob("*.parquet"))
+    first = next(folder.rglob("*.parquet"))
     for number in range(1_500):
-        (folder / f"linked-{number:05}.parquet").hardlink_to(one)
+        (folder / f"linked-{number:05}.parquet").hardlink_to(first)
     with folder_store(tmp_path, delay=0) as store:
         store.seen()
         table = gl.open("s3://lake/t", storage_options=store.options)
-        listings = [one.path for one in store.seen() if "prefix=t" in one.path and "metadata" not in one.path]
+        listings = [
+            exchange.path
+            for exchange in store.seen()
+            if "prefix=t" in exchange.path and "metadata" not in exchange.path
+        ]
     assert len(table.files) == len(gl.open(folder).files) > 1_500
     # Two answers for all the names; before, one each to see that there is no log, that there are files, and a folder.
     assert len(listings) == 5
 
 
-def test_many_footers_are_asked_for_at_a_time(store, tmp_path):
+def test_many_footers_are_requested_concurrently(store, tmp_path):
     table = store.open(store.upload(many_files(tmp_path / "t", FOOTERS), "lake", f"latency/{tmp_path.name}"))
     for act in (table.row_groups, table.plan_repair):
         store.seen.clear()
         act()
-        footers = [one for one in store.seen if one.path.endswith(".parquet")]
+        footers = [exchange for exchange in store.seen if exchange.path.endswith(".parquet")]
         assert len(footers) == FOOTERS  # one request for each
         assert most_in_flight(footers) >= FEWEST_IN_FLIGHT

@@ -1,6 +1,6 @@
 """The same answers with and without skipping, after every operation, against full scans of Spark and DuckDB.
 
-The heavy dose is `python -m tests.heavy.same_answers --rounds 20 --questions 500`.
+The stress run is `python -m tests.heavy.same_answers --rounds 20 --questions 500`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 
 import pytest
 
-from geolake_nb.core.predicate_ops import SpatialOp
+from geolake_nb.model.operators import SpatialOp
 from tests.heavy.same_answers import Tally, ask, run
-from tests.promises import asked_partitions, asked_tables
-from tests.promises.asked_tables import Asked
+from tests.promises import partition_queries, query_fixtures
+from tests.promises.query_fixtures import QueryTable
 
 pytestmark = pytest.mark.spark
 
@@ -36,23 +36,23 @@ def run_one(form, folder, spark, iceberg) -> Tally:
 
 def assert_same(tally: Tally) -> None:
     assert not tally.problems, "\n".join(tally.problems[:5])
-    assert tally.asked
+    assert tally.questions
     assert all(tally.relations[op] for op in SpatialOp), tally.relations
-    for state, count in tally.asked.items():
+    for state, count in tally.questions.items():
         assert count > QUESTIONS, state
-        assert tally.found[state] > count, state
+        assert tally.rows[state] > count, state
         # Or there would be nothing to lose.
         assert tally.files_skipped[state] > 0.1 * tally.files[state], state
-    partitioned = [state for state in tally.asked if "partitioned" in state]
+    partitioned = [state for state in tally.questions if "partitioned" in state]
     assert partitioned
     for state in partitioned:
         assert tally.by_partition[state] > QUESTIONS, state
 
 
 def test_a_bound_that_loses_rows_is_seen(spark, tmp_path):
-    asked = Asked("delta", tmp_path / "t", spark)
-    next(asked_tables.delta_states(asked, 3, SIZE))
-    log = asked.folder / "_delta_log" / f"{0:020}.json"
+    fixture = QueryTable("delta", tmp_path / "t", spark)
+    next(query_fixtures.delta_states(fixture, 3, SIZE))
+    log = fixture.folder / "_delta_log" / f"{0:020}.json"
     sound = log.read_text()
     for column, broken in (("geom", cut_to_a_point), ("place", cut_to_vertices)):
         lines = [json.loads(line) for line in sound.splitlines()]
@@ -69,17 +69,17 @@ def test_a_bound_that_loses_rows_is_seen(spark, tmp_path):
                 }
         log.write_text("\n".join(map(json.dumps, lines)))
         tally = Tally()
-        ask(asked, "broken", 3, QUESTIONS, tally)
+        ask(fixture, "broken", 3, QUESTIONS, tally)
         lost = [problem for problem in tally.problems if "the files that are kept lack the rows" in problem]
         assert any(f"({column}," in problem for problem in lost), column
 
 
 def test_a_partition_that_loses_rows_is_seen(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr("geolake_nb.formats.parquet.hive_paths.unquote", lambda text, *_: text)
-    asked = Asked("parquet", tmp_path / "t", spark, partitions=asked_partitions.COLUMNS)
-    next(asked_partitions.parquet_states(asked, 3, SIZE // 2))
+    monkeypatch.setattr("geolake_nb.storage.hive_paths.unquote", lambda text, *_: text)
+    fixture = QueryTable("parquet", tmp_path / "t", spark, partitions=partition_queries.COLUMNS)
+    next(partition_queries.parquet_states(fixture, 3, SIZE // 2))
     tally = Tally()
-    ask(asked, "broken", 3, QUESTIONS, tally)
+    ask(fixture, "broken", 3, QUESTIONS, tally)
     lost = [problem for problem in tally.problems if "the files that are kept lack the rows" in problem]
     assert any("of part = 'a/b: 1%' AND ST_" in problem for problem in lost), tally.problems
 

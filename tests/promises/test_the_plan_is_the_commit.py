@@ -17,13 +17,13 @@ from geolake_nb.api.writing import plan_write
 from geolake_nb.cli import main
 from geolake_nb.errors import ConflictError, RefusedError
 from tests import small_tables
+from tests.changes.repair_tables import GEOMETRY, wkb
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove
 from tests.formats.havasu_rows import append, create, entries_of, metadata_of
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet_sets import make_set, points
-from tests.planning.repair_tables import GEOMETRY, wkb
 from tests.promises.foreign_fields import iceberg_entries
 from tests.promises.table_bytes import table_bytes
 from tests.promises.test_what_we_do_not_own_is_unchanged import split
@@ -40,13 +40,13 @@ FIELDS = (field("id", "long"), field("geom", GEOMETRY), field("raw", "binary"), 
 
 
 def delta_table(folder: Path, *, logical: bool = True, table_id: str = "t", collation: str | None = None) -> Path:
-    """Two files without bounds; without logical types only the values tell them."""
+    """Two files without bounds; without logical types only the values give them."""
     made = LogMaker(folder)
     marks = {} if collation is None else {"__COLLATIONS": {"name": collation}}
     fields = (*FIELDS[:3], field("name", "string", **marks))
-    told = metadata(*fields)
-    told["metaData"]["id"] = table_id
-    made.commit(0, protocol("geospatial", "collations", "domainMetadata", reader=("geospatial",)), told)
+    action = metadata(*fields)
+    action["metaData"]["id"] = table_id
+    made.commit(0, protocol("geospatial", "collations", "domainMetadata", reader=("geospatial",)), action)
     rows = ROWS if logical else ROWS.set_column(1, "geom", wkb(*["POINT (1 2)", "POINT (3 4)"] * 2))
     adds = []
     for name in ("a.parquet", "b.parquet"):
@@ -75,7 +75,7 @@ def havasu_history(folder: Path) -> Path:
     return folder
 
 
-def mended(folder: Path) -> Path:
+def repaired(folder: Path) -> Path:
     """The table after a change of ours."""
     gl.open(str(folder)).plan_repair().apply()
     return folder
@@ -98,7 +98,7 @@ PLANS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], gl.Plan]]] = {
         lambda folder: delta_table(folder, collation="icu.de_CI"),
         lambda folder: gl.open(folder).plan_collations({"name": None}),
     ),
-    "delta undo": (lambda folder: mended(delta_table(folder)), lambda folder: gl.open(folder).plan_undo()),
+    "delta undo": (lambda folder: repaired(delta_table(folder)), lambda folder: gl.open(folder).plan_undo()),
     "delta append": (delta_table, lambda folder: plan_write(ROWS, folder, mode="append")),
     "delta create": (lambda folder: folder, lambda folder: plan_write(ROWS, folder)),
     "iceberg repair": (iceberg_table, lambda folder: gl.open(folder).plan_repair()),
@@ -115,10 +115,10 @@ PLANS: dict[str, tuple[Callable[[Path], Path], Callable[[Path], gl.Plan]]] = {
     "parquet repair": (make_set, lambda folder: gl.open(str(folder)).plan_repair()),
     "parquet repair of properties": (
         small_tables.make_parquet,
-        lambda folder: gl.open(str(folder)).plan_repair(),
+        lambda folder: gl.open(str(folder)).plan_repair(columns=["geom"]),
     ),
     "parquet rewrite": (make_set, lambda folder: gl.open(str(folder)).plan_rewrite(cluster_by="geom")),
-    "parquet undo": (lambda folder: mended(make_set(folder)), lambda folder: gl.open(str(folder)).plan_undo()),
+    "parquet undo": (lambda folder: repaired(make_set(folder)), lambda folder: gl.open(str(folder)).plan_undo()),
     "iceberg create": (lambda folder: folder, lambda folder: plan_write(POINT, folder, format="iceberg")),
     "havasu create": (
         lambda folder: folder,
@@ -142,38 +142,38 @@ def test_another_plan_than_the_one_that_was_read_is_refused(tmp_path, what):
     before = table_bytes(folder) if folder.exists() else {}
     shown = plan(folder)
     assert not shown.is_empty
-    # The same look gives the same plan; the hash stands for what is done.
+    # Planning again gives the same plan; the hash identifies what is done.
     assert plan(folder).hash == shown.hash == shown.to_dict()["hash"]
-    with pytest.raises(RefusedError, match=f"the plan is {shown.hash} and not 000000000000"):
+    with pytest.raises(RefusedError, match=f"expected the plan 000000000000, got {shown.hash}"):
         shown.apply(expect="0" * 12, consent={"geospatial", "collations"})
     assert (table_bytes(folder) if folder.exists() else {}) == before
 
 
 def check_text(plan: gl.Plan) -> None:
     """What a person reads is what the plan holds: nothing else, and of its actions each of the first five."""
-    held = plan.to_dict()
+    plain = plan.to_dict()
     lines = str(plan).splitlines()
-    base = "a new table" if held["base_version"] is None else f"version {held['base_version']}"
-    on = "a set of files" if held["format"] == "parquet" else base
-    assert lines[0] == f"{held['verb']} {held['location']}: plan {held['hash']} on {on}"
+    base = "a new table" if plain["base_version"] is None else f"version {plain['base_version']}"
+    on = "a set of files" if plain["format"] == "parquet" else base
+    assert lines[0] == f"{plain['verb']} {plain['location']}: plan {plain['hash']} on {on}"
     words = " ".join(" ".join(lines).split())
-    for sentence in (*held["says"], *(door["why"] for door in held["one_way"]), held["undo"]):
+    for sentence in (*plain["notes"], *(step["why"] for step in plain["irreversible_steps"]), plain["undo"]):
         assert " ".join(sentence.split()) in words
-    for door in held["one_way"]:
-        assert f"Agree with --consent {door['name']}." in words
+    for step in plain["irreversible_steps"]:
+        assert f"Confirm with --consent {step['name']}." in words
     (read,) = [line.removeprefix("reads").split() for line in lines if line.startswith("reads ")]
-    assert read[:2] == (["no", "data"] if held["reads"]["files"] == 0 else [f"{held['reads']['files']}", read[1]])
-    for fact in held["engines"]:
+    assert read[:2] == (["no", "data"] if plain["reads"]["files"] == 0 else [f"{plain['reads']['files']}", read[1]])
+    for fact in plain["engines"]:
         assert any(line.startswith(f"  {fact['engine']} ") for line in lines), fact
-    count = len(held["actions"])
-    told = [number for number, line in enumerate(lines) if line.startswith("actions ")]
+    count = len(plain["actions"])
+    starts = [number for number, line in enumerate(lines) if line.startswith("actions ")]
     if count == 0:
-        assert told == []
+        assert starts == []
         return
-    assert lines[told[0]] == f"actions    {count}" + (", the first 5:" if count > 5 else ":")
-    shown = lines[told[0] + 1 :]
+    assert lines[starts[0]] == f"actions    {count}" + (", the first 5:" if count > 5 else ":")
+    shown = lines[starts[0] + 1 :]
     assert len(shown) == min(count, 5)
-    for line, action in zip(shown, held["actions"], strict=False):
+    for line, action in zip(shown, plain["actions"], strict=False):
         if line.endswith("..."):
             assert len(line) == 400
             assert action.startswith(line.removesuffix("...")[2:])
@@ -197,7 +197,7 @@ def test_the_text_counts_the_actions_that_it_leaves_out(tmp_path, files):
     made.commit(0, protocol("geospatial", reader=("geospatial",)), metadata(*FIELDS), *adds)
     shown = gl.open(tmp_path / "t").plan_repair()
     check_text(shown)
-    assert f"{files} files without a bound; {files} mended from Parquet footers." in str(shown)
+    assert f"{files} files without a bound; {files} repaired from Parquet footers." in str(shown)
     assert [name in str(shown) for name in names] == [True] * 5 + [False] * (files - 5)
     assert len(committed(tmp_path / "t", shown.apply().version)) == files
 
@@ -209,7 +209,9 @@ def test_only_the_plan_that_was_printed_is_applied(tmp_path, capsys):
     LogMaker(folder).commit(2, {"commitInfo": {"operation": "DELETE"}}, remove("a.parquet"))
     before = table_bytes(folder)
     assert main(["repair", str(folder), "--apply", "--expect", printed["hash"]]) == 3
-    assert f"and not {printed['hash']}: the table has changed since it was shown" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert f"expected the plan {printed['hash']}, got " in message
+    assert "the table has changed since it was shown" in message
     assert table_bytes(folder) == before
     assert main(["repair", str(folder), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -247,7 +249,7 @@ def test_a_log_entry_is_the_printed_actions(tmp_path, what):
     printed = shown.to_dict()
     assert printed["job"] is None
     report = shown.apply(consent="geospatial", expect=printed["hash"])
-    assert committed(folder, report.version) == [timeless(one) for one in printed["actions"]]
+    assert committed(folder, report.version) == [timeless(action) for action in printed["actions"]]
     made = info(folder, report.version)
     assert made["operationParameters"] == printed["parameters"]
     assert made["readVersion"] == printed["base_version"]
@@ -261,7 +263,7 @@ def test_a_snapshot_goes_back_to_the_printed_one(tmp_path, what):
     make, plan = PLANS[what]
     folder = make(tmp_path / "t")
     shown = plan(folder)
-    (back,) = [json.loads(one)["rollback"] for one in shown.to_dict()["actions"] if "rollback" in one]
+    (back,) = [json.loads(action)["rollback"] for action in shown.to_dict()["actions"] if "rollback" in action]
     assert metadata_of(folder)["current-snapshot-id"] == back["from"]
     assert shown.apply().version == back["to"]
     assert metadata_of(folder)["current-snapshot-id"] == back["to"]
@@ -269,17 +271,17 @@ def test_a_snapshot_goes_back_to_the_printed_one(tmp_path, what):
 
 def test_the_properties_of_a_footer_are_the_printed_ones(tmp_path):
     folder = small_tables.make_parquet(tmp_path / "t")
-    shown = gl.open(str(folder)).plan_repair()
-    printed = [json.loads(one)["footer"] for one in shown.to_dict()["actions"]]
-    assert sorted(one["path"] for one in printed) == sorted(path.name for path in folder.iterdir())
-    for one in printed:
-        held = split((folder / one["path"]).read_bytes())[1]
-        assert one["footer"] == hashlib.sha256(held).hexdigest()
+    shown = gl.open(str(folder)).plan_repair(columns=["geom"])
+    printed = [json.loads(action)["footer"] for action in shown.to_dict()["actions"]]
+    assert sorted(footer["path"] for footer in printed) == sorted(path.name for path in folder.iterdir())
+    for footer in printed:
+        stored = split((folder / footer["path"]).read_bytes())[1]
+        assert footer["footer"] == hashlib.sha256(stored).hexdigest()
     shown.apply()
-    for one in printed:
-        told = pq.read_metadata(folder / one["path"]).metadata
-        assert {key: told[key.encode()].decode() for key in one["properties"]} == one["properties"]
-        assert one["columns"] == []
+    for footer in printed:
+        properties = pq.read_metadata(folder / footer["path"]).metadata
+        assert {key: properties[key.encode()].decode() for key in footer["properties"]} == footer["properties"]
+        assert footer["columns"] == []
 
 
 def test_the_files_whose_footers_change_are_the_printed_ones(tmp_path):
@@ -289,13 +291,13 @@ def test_the_files_whose_footers_change_are_the_printed_ones(tmp_path):
     before = table_bytes(folder)
     shown = gl.open(str(folder)).plan_repair()
     printed = shown.to_dict()["job"]["scan"]
-    assert {one["path"] for one in printed} == {"0.parquet", "1.parquet", "2.parquet"}
+    assert {footer["path"] for footer in printed} == {"0.parquet", "1.parquet", "2.parquet"}
     shown.apply()
     changed = {name for name, digest in table_bytes(folder).items() if before.get(name, digest) != digest}
-    assert changed == {one["path"] for one in printed}
-    for one in printed:
-        column_ = pq.read_metadata(folder / one["path"]).schema.column(1)
-        assert (one["columns"], column_.logical_type.type) == ({"geom": "geometry(OGC:CRS84)"}, "GEOMETRY")
+    assert changed == {footer["path"] for footer in printed}
+    for footer in printed:
+        column_ = pq.read_metadata(folder / footer["path"]).schema.column(1)
+        assert (footer["columns"], column_.logical_type.type) == ({"geom": "geometry(OGC:CRS84)"}, "GEOMETRY")
 
 
 @pytest.mark.spark
@@ -310,34 +312,34 @@ def test_a_log_entry_after_a_job_is_the_printed_actions_and_the_files_of_the_job
     printed = shown.to_dict()
     report = shown.apply(spark=spark, expect=printed["hash"], consent={"geospatial", "collations"})
     lines = committed(folder, report.version)
-    told = [timeless(one) for one in printed["actions"]]
-    assert lines[: len(told)] == told
+    expected = [timeless(action) for action in printed["actions"]]
+    assert lines[: len(expected)] == expected
     assert info(folder, report.version)["operationParameters"] == printed["parameters"]
-    rest = [json.loads(line) for line in lines[len(told) :]]
-    added = [one["add"]["path"] for one in rest if "add" in one]
+    rest = [json.loads(line) for line in lines[len(expected) :]]
+    added = [action["add"]["path"] for action in rest if "add" in action]
     if what in ("delta repair by a scan", "delta collations"):
         assert set(added) == {"a.parquet", "b.parquet"}
-        assert all(one["add"]["dataChange"] is False for one in rest if "add" in one)
+        assert all(action["add"]["dataChange"] is False for action in rest if "add" in action)
         if "scan" in printed["job"]:
-            assert [one["path"] for one in printed["job"]["scan"]] == ["a.parquet", "b.parquet"]
+            assert [file["path"] for file in printed["job"]["scan"]] == ["a.parquet", "b.parquet"]
     else:
         assert added
         assert all(shown.transaction in path for path in added)
         assert {path.name for path in folder.glob("*.parquet")} - {"a.parquet", "b.parquet"} == set(added)
-    kinds = {kind for one in rest for kind in one}
+    kinds = {kind for action in rest for kind in action}
     assert kinds <= {"add", "domainMetadata"}
 
 
 def bounds(entries: list[dict[str, Any]], low: str, high: str) -> dict[str, dict[str, list[str]]]:
     """The bounds of each file by the ids of columns, in hexadecimal digits."""
-    found: dict[str, dict[str, list[str]]] = {}
+    bounds_of: dict[str, dict[str, list[str]]] = {}
     for entry in entries:
         if entry["status"] == 2:
             continue
         ends = [{pair["key"]: pair["value"].hex() for pair in entry["data_file"][name] or ()} for name in (low, high)]
         path = Path(entry["data_file"]["file_path"].removeprefix("file:")).name
-        found[path] = {str(key): [end.get(key, "") for end in ends] for key in ends[0]}
-    return found
+        bounds_of[path] = {str(key): [end.get(key, "") for end in ends] for key in ends[0]}
+    return bounds_of
 
 
 @pytest.mark.spark
@@ -345,13 +347,13 @@ def test_manifests_of_iceberg_have_the_printed_bounds(tmp_path, spark):
     folder = iceberg_table(tmp_path / "t")
     before = bounds(iceberg_entries(folder), "lower_bounds", "upper_bounds")
     shown = gl.open(folder).plan_repair()
-    printed = [json.loads(one)["restate"] for one in shown.to_dict()["actions"]]
-    told = {Path(one["path"]).name: one["bounds"] for one in printed}
-    assert told.keys() == {"a.parquet", "b.parquet"}
+    printed = [json.loads(action)["update_bounds"] for action in shown.to_dict()["actions"]]
+    expected = {Path(update["path"]).name: update["bounds"] for update in printed}
+    assert expected.keys() == {"a.parquet", "b.parquet"}
     shown.apply(spark=spark)
     after = bounds(iceberg_entries(folder), "lower_bounds", "upper_bounds")
-    assert after == {path: before[path] | told[path] for path in before}
-    (back,) = [json.loads(one)["rollback"] for one in gl.open(folder).plan_undo().to_dict()["actions"]]
+    assert after == {path: before[path] | expected[path] for path in before}
+    (back,) = [json.loads(action)["rollback"] for action in gl.open(folder).plan_undo().to_dict()["actions"]]
     assert gl.open(folder).plan_undo().apply(spark=spark).version == back["to"]
     assert bounds(iceberg_entries(folder), "lower_bounds", "upper_bounds") == before
 
@@ -362,7 +364,7 @@ def test_manifests_of_havasu_change_for_the_printed_files_alone(tmp_path, spark)
     before = bounds(entries_of(folder), "geom_lower_bounds", "geom_upper_bounds")
     shown = gl.open(folder).plan_repair()
     printed = shown.to_dict()["job"]["scan"]
-    assert [(Path(one["path"]).name, one["columns"]) for one in printed] == [("a.parquet", ["geom"])]
+    assert [(Path(file["path"]).name, file["columns"]) for file in printed] == [("a.parquet", ["geom"])]
     shown.apply(spark=spark)
     after = bounds(entries_of(folder), "geom_lower_bounds", "geom_upper_bounds")
     assert {path for path in before if before[path] != after[path]} == {"a.parquet"}
@@ -376,13 +378,13 @@ def test_snapshots_lose_the_printed_files_and_get_those_of_the_job(tmp_path, spa
     make, plan = PLANS[what]
     folder = make(tmp_path / "t")
     read = iceberg_entries if what.startswith("iceberg") else entries_of
-    before = {one["data_file"]["file_path"] for one in read(folder) if one["status"] != 2}
+    before = {entry["data_file"]["file_path"] for entry in read(folder) if entry["status"] != 2}
     shown = plan(folder)
-    printed = [json.loads(one) for one in shown.to_dict()["actions"]]
-    gone = {one["remove"]["path"] for one in printed if "remove" in one}
+    printed = [json.loads(action) for action in shown.to_dict()["actions"]]
+    gone = {action["remove"]["path"] for action in printed if "remove" in action}
     assert gone == (set() if "append" in what else before)
     shown.apply(spark=spark)
-    after = {one["data_file"]["file_path"] for one in read(folder) if one["status"] != 2}
+    after = {entry["data_file"]["file_path"] for entry in read(folder) if entry["status"] != 2}
     assert after & before == before - gone
     assert after - before
     assert all(shown.transaction in path for path in after - before)
@@ -394,25 +396,27 @@ def test_a_new_table_has_the_printed_schema_and_the_files_of_the_job(tmp_path, s
     make, plan = PLANS[what]
     folder = make(tmp_path / "t")
     shown = plan(folder)
-    (printed,) = [json.loads(one)["create"] for one in shown.to_dict()["actions"]]
+    (printed,) = [json.loads(action)["create"] for action in shown.to_dict()["actions"]]
     shown.apply(spark=spark, expect=shown.hash)
     newest = max((folder / "metadata").glob("*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
-    held = json.loads(newest.read_text())
-    (schema,) = held["schemas"]
-    (spec,) = held["partition-specs"]
+    metadata = json.loads(newest.read_text())
+    (schema,) = metadata["schemas"]
+    (spec,) = metadata["partition-specs"]
     if what == "iceberg create":
         # Iceberg writes no CRS where it is the one that holds without.
-        fields = [{**one, "type": one["type"].replace("(OGC:CRS84)", "")} for one in schema["fields"]]
-        told = [{**one, "type": one["type"].replace("(OGC:CRS84)", "")} for one in printed["schema"]["fields"]]
-        assert (fields, spec["fields"]) == (told, printed["spec"]["fields"])
-        assert held["format-version"] == int(printed["properties"]["format-version"])
+        fields = [{**field, "type": field["type"].replace("(OGC:CRS84)", "")} for field in schema["fields"]]
+        expected = [
+            {**field, "type": field["type"].replace("(OGC:CRS84)", "")} for field in printed["schema"]["fields"]
+        ]
+        assert (fields, spec["fields"]) == (expected, printed["spec"]["fields"])
+        assert metadata["format-version"] == int(printed["properties"]["format-version"])
     else:
         changing = {"current-snapshot-id", "last-sequence-number", "metadata-log", "refs", "snapshot-log", "snapshots"}
-        assert {key: held[key] for key in printed.keys() - changing} == {
+        assert {key: metadata[key] for key in printed.keys() - changing} == {
             key: printed[key] for key in printed.keys() - changing
         }
     read = iceberg_entries if what.startswith("iceberg") else entries_of
-    files = [one["data_file"]["file_path"] for one in read(folder)]
+    files = [entry["data_file"]["file_path"] for entry in read(folder)]
     assert files
     assert all(shown.transaction in path for path in files)
 
@@ -424,7 +428,7 @@ def test_a_set_loses_the_printed_files_and_gets_those_of_the_job(tmp_path, spark
     folder = make(tmp_path / "t")
     before = {path.name for path in folder.glob("*.parquet")}
     shown = plan(folder)
-    gone = {json.loads(one)["take"]["path"] for one in shown.to_dict()["actions"] if "take" in json.loads(one)}
+    gone = {json.loads(action)["take"]["path"] for action in shown.to_dict()["actions"] if "take" in json.loads(action)}
     assert gone == (before if "rewrite" in what else set())
     shown.apply(spark=spark)
     after = {path.name for path in folder.glob("*.parquet")}
@@ -450,7 +454,7 @@ MEANWHILE: dict[str, tuple[Callable[[LogMaker, int], Any], str | None]] = {
         lambda made, version: made.commit(version, protocol("geospatial", "deletionVectors")),
         "changed the protocol",
     ),
-    "another table took the place": (lambda made, version: replaced(made.folder), "another table has taken the place"),
+    "another table replaced it": (lambda made, version: replaced(made.folder), "the table was replaced by another one"),
 }  # fmt: skip
 
 
@@ -465,7 +469,7 @@ def replaced(folder: Path) -> None:
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 @pytest.mark.parametrize("what", ["delta repair", "delta undo"])
-def test_a_plan_of_delta_stands_on_new_rows_and_on_nothing_else(tmp_path, what, meanwhile):
+def test_a_plan_of_delta_tolerates_new_rows_and_nothing_else(tmp_path, what, meanwhile):
     make, plan = PLANS[what]
     folder = make(tmp_path / "t")
     shown = plan(folder)
@@ -475,7 +479,7 @@ def test_a_plan_of_delta_stands_on_new_rows_and_on_nothing_else(tmp_path, what, 
     if problem is None:
         report = shown.apply()
         assert report.rebased_over == (shown.change.base_version + 1,)
-        assert committed(folder, report.version) == [timeless(one) for one in shown.to_dict()["actions"]]
+        assert committed(folder, report.version) == [timeless(action) for action in shown.to_dict()["actions"]]
         return
     with pytest.raises(ConflictError, match=problem):
         shown.apply()
@@ -484,7 +488,7 @@ def test_a_plan_of_delta_stands_on_new_rows_and_on_nothing_else(tmp_path, what, 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("meanwhile", ["rows were added", "our file was removed"])
-def test_a_job_stands_on_new_rows_and_on_nothing_else(tmp_path, spark, meanwhile):
+def test_a_job_tolerates_new_rows_and_nothing_else(tmp_path, spark, meanwhile):
     folder = delta_table(tmp_path / "t")
     shown = gl.open(folder).plan_rewrite(cluster_by="geom")
     act, problem = MEANWHILE[meanwhile]
@@ -492,8 +496,8 @@ def test_a_job_stands_on_new_rows_and_on_nothing_else(tmp_path, spark, meanwhile
     logged = table_bytes(folder / "_delta_log")
     if problem is None:
         report = shown.apply(spark=spark)
-        told = [timeless(one) for one in shown.to_dict()["actions"]]
-        assert committed(folder, report.version)[: len(told)] == told
+        expected = [timeless(action) for action in shown.to_dict()["actions"]]
+        assert committed(folder, report.version)[: len(expected)] == expected
         return
     with pytest.raises(ConflictError, match=problem):
         shown.apply(spark=spark)
@@ -505,7 +509,7 @@ def test_a_plan_of_havasu_is_not_applied_to_what_others_built_on(tmp_path):
     shown = gl.open(folder).plan_undo()
     append(folder, havasu_points(1, first=20))
     before = table_bytes(folder)
-    with pytest.raises(ConflictError, match="was built on what would be taken back"):
+    with pytest.raises(ConflictError, match="is based on the snapshot to undo"):
         shown.apply()
     assert table_bytes(folder) == before
 

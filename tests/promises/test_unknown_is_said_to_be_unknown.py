@@ -18,20 +18,20 @@ import pytest
 import requests
 
 import geolake_nb as gl
-from geolake_nb.api.opening import Source
 from geolake_nb.api.plan import Plan
 from geolake_nb.api.writing import plan_write
+from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import GeolakeError, OutcomeUnknownError, StorageError
+from geolake_nb.formats.base import TableSource
 from geolake_nb.formats.delta.commit import log_path
-from geolake_nb.formats.parquet.footer_change import FileState
-from geolake_nb.formats.parquet.journal import STAGED
-from geolake_nb.formats.parquet.replace import action
-from geolake_nb.formats.snapshot import TableFormat
-from geolake_nb.formats.storage import Storage
-from geolake_nb.formats.storage_objects import ObjectPrefix
-from geolake_nb.planning.change import Change, Verb
-from geolake_nb.spark.applying import Place
-from geolake_nb.spark.havasu_commit import commit_change
+from geolake_nb.formats.havasu.apply import commit_change
+from geolake_nb.formats.parquet_folder.footer_change import FileState
+from geolake_nb.formats.parquet_folder.journal import STAGED
+from geolake_nb.formats.parquet_folder.replace import action
+from geolake_nb.formats.registry import DELTA, ICEBERG, PARQUET
+from geolake_nb.model.change import Change, Verb
+from geolake_nb.storage.object_store import ObjectPrefix
+from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_rows import EWKB, planned_append, planned_table, points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet_sets import make_set
@@ -68,13 +68,13 @@ class Changed:
 
     def landed(self) -> int:
         """How many versions the history has that are of our transaction."""
-        found = Counter(
-            one.details.get("txnId")
-            or one.details.get("transaction")
-            or one.details.get("summary", {}).get("geolake.transaction")
-            for one in self.open().history()
+        counts = Counter(
+            entry.details.get("txnId")
+            or entry.details.get("transaction")
+            or entry.details.get("summary", {}).get("geolake.transaction")
+            for entry in self.open().history()
         )
-        return found[self.plan.transaction]
+        return counts[self.plan.transaction]
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +96,8 @@ def in_bucket(s3, proxy: DroppingProxy, prefix: str) -> dict[str, Any]:
 def delta(s3, s3_proxy, tmp_path) -> Changed:
     """A repair of a Delta table in a bucket, by Parquet footers and without a session."""
     s3.upload(make_delta(tmp_path / "t", bounds=False), "lake", f"unknown/{tmp_path.name}")
-    held = in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}")
-    return Changed(held["open"]().plan_repair(), **held)
+    options = in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}")
+    return Changed(options["open"]().plan_repair(), **options)
 
 
 @pytest.fixture
@@ -121,8 +121,8 @@ def delta_rewrite(s3, s3_proxy, tmp_path) -> Changed:
     gone = {"remove": {"path": add["add"]["path"], "deletionTimestamp": 1, "dataChange": True}}
     url = s3.upload(folder, "lake", f"unknown/{tmp_path.name}")
     storage = Storage.at(url, options=s3.options | {"aws_endpoint": s3_proxy.url})
-    change = Change(Verb.REWRITE, TableFormat.DELTA, url, 1, actions=[json.dumps(one) for one in (gone, *adds)])
-    plan = Plan(change, Source(TableFormat.DELTA, storage, url))
+    change = Change(Verb.REWRITE, DELTA, url, 1, actions=[json.dumps(action) for action in (gone, *adds)])
+    plan = Plan(change, TableSource(DELTA, storage, url))
     return Changed(plan, **in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}"))
 
 
@@ -131,9 +131,9 @@ def havasu(s3, s3_proxy, tmp_path) -> Changed:
     """Rows for a Havasu table in a bucket: the files are written, and only the commit is left to do."""
     url = f"s3://lake/unknown/{tmp_path.name}"
     storage = Storage.at(url, options=s3.options | {"aws_endpoint": s3_proxy.url})
-    commit_change(planned_table(storage, points(3), columns=EWKB), Place(storage, "first"))
+    commit_change(planned_table(storage, points(3), columns=EWKB), CommitContext(storage, "first"))
     change = planned_append(storage, points(2, first=10))
-    plan = Plan(change, Source(TableFormat.ICEBERG, storage, url))
+    plan = Plan(change, TableSource(ICEBERG, storage, url))
     return Changed(plan, **in_bucket(s3, s3_proxy, f"unknown/{tmp_path.name}"))
 
 
@@ -146,8 +146,8 @@ def iceberg(rest_server, spark, tmp_path, monkeypatch) -> Iterator[Changed]:
     uri, _ = rest_server
     name = tmp_path.name.replace("-", "_")
     requests.post(f"{uri}/v1/namespaces", json={"namespace": ["unknown"], "properties": {}}, timeout=30)
-    place = {"name": name, "metadata-location": str(path)}
-    requests.post(f"{uri}/v1/namespaces/unknown/register", json=place, timeout=30).raise_for_status()
+    registration = {"name": name, "metadata-location": str(path)}
+    requests.post(f"{uri}/v1/namespaces/unknown/register", json=registration, timeout=30).raise_for_status()
     with dropping_proxy(uri) as proxy:
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("PYICEBERG_CATALOG__REST__URI", proxy.url)
@@ -156,22 +156,22 @@ def iceberg(rest_server, spark, tmp_path, monkeypatch) -> Iterator[Changed]:
             return gl.open(f"rest.unknown.{name}")
 
         def stored() -> set[str]:
-            return {str(one) for one in tmp_path.rglob("*") if one.is_file()}
+            return {str(path) for path in tmp_path.rglob("*") if path.is_file()}
 
         yield Changed(opened().plan_repair(), proxy, opened, stored, {"spark": spark})
 
 
 @pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
 @pytest.mark.parametrize("kind", ["delta", "delta_rewrite", "delta_undo", "havasu", "iceberg"])
-def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
+def test_a_lost_commit_is_unknown_until_the_table_is_read(request, kind, fate):
     table: Changed = request.getfixturevalue(kind)
-    asked, removed, before = len(table.proxy.commits), len(table.proxy.removals), table.stored()
+    commit_count, removed, before = len(table.proxy.commits), len(table.proxy.removals), table.stored()
 
-    with table.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match="may be in the table or not") as raised:
+    with table.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match="may or may not be in the table") as raised:
         table.apply()
-    # It names what a look is to find, and neither we nor the library below us asked again.
+    # It names what to check for, and neither we nor the library below us retried.
     assert table.plan.transaction in str(raised.value)
-    assert len(table.proxy.commits) == asked + 1
+    assert len(table.proxy.commits) == commit_count + 1
 
     # Whatever the commit would refer to is still there.
     left = table.stored()
@@ -182,7 +182,7 @@ def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
 
     assert table.landed() == (1 if fate is Fate.ANSWER_LOST else 0)
     report = table.apply()
-    assert len(table.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+    assert len(table.proxy.commits) == commit_count + (1 if fate is Fate.ANSWER_LOST else 2)
     assert table.landed() == 1
     assert table.apply().version == report.version == table.open().version
     assert table.landed() == 1
@@ -201,45 +201,45 @@ def test_a_lost_commit_is_unknown_until_a_look_tells(request, kind, fate):
 
 @pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
 @pytest.mark.parametrize("kind", ["havasu", "iceberg"])
-def test_a_lost_way_back_is_unknown_until_a_look_tells(request, kind, fate):
+def test_a_lost_rollback_is_unknown_until_the_table_is_read(request, kind, fate):
     """It makes no new snapshot that could hold our transaction."""
     table: Changed = request.getfixturevalue(kind)
     before = table.open().version
     after = table.apply().version
     table.plan = table.open().plan_undo()
-    asked = len(table.proxy.commits)
+    commit_count = len(table.proxy.commits)
     with table.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match=f"{before} is the current snapshot"):
         table.apply()
     assert table.open().version == (before if fate is Fate.ANSWER_LOST else after)
     assert table.apply().version == before
     assert table.apply().version == before == table.open().version
-    assert len(table.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+    assert len(table.proxy.commits) == commit_count + (1 if fate is Fate.ANSWER_LOST else 2)
 
 
 # ---- Sets of Parquet files, which have no commit: each request of a change is one that can be lost.
 
 
 def set_in_bucket(s3, proxy: DroppingProxy, folder: Path, kind: str, name: str) -> Changed:
-    """A set of two files, of which one is to be replaced, by its own name or another, or a single one to be mended."""
+    """A set of two files, of which one is to be replaced, by its own name or another, or a single file to repair."""
     prefix = f"unknown/{name}"
     url = s3.upload(folder, "lake", prefix)
-    held = in_bucket(s3, proxy, prefix)
+    bucket = in_bucket(s3, proxy, prefix)
     if kind == "repair":
-        return Changed(held["open"]().plan_repair(), **held)
+        return Changed(bucket["open"]().plan_repair(), **bucket)
     storage = Storage.at(url, options=s3.options | {"aws_endpoint": proxy.url})
     size = (folder / STAGED / "x.parquet.new").stat().st_size
     path = "0.parquet" if kind == "rewrite in place" else "x.parquet"
     put = {"path": path, "from": f"{STAGED}/x.parquet.new", "bytes": size, "rows": 10}
     actions = [action("take", FileState.now(storage, "0.parquet").to_dict()), action("put", put)]
-    change = Change(Verb.REWRITE, TableFormat.PARQUET, url, None, actions=actions)
-    return Changed(Plan(change, Source(TableFormat.PARQUET, storage, url)), **held)
+    change = Change(Verb.REWRITE, PARQUET, url, None, actions=actions)
+    return Changed(Plan(change, TableSource(PARQUET, storage, url)), **bucket)
 
 
 def ids_in_bucket(s3, name: str) -> list[int]:
     """The ids that a reader sees who skips hidden names."""
     prefix = f"unknown/{name}/"
     files = [data for path, data in s3.objects("lake", prefix).items() if path.removeprefix(prefix)[0] != "_"]
-    return sorted(one for data in files for one in pq.read_table(pa.BufferReader(data))["id"].to_pylist())
+    return sorted(id_ for data in files for id_ in pq.read_table(pa.BufferReader(data))["id"].to_pylist())
 
 
 # How many requests change something before the entry in the journal is written, and from then on. A repair first
@@ -258,7 +258,7 @@ def asking_once(monkeypatch) -> None:
 @pytest.mark.usefixtures("asking_once")
 @pytest.mark.parametrize("fate", LOST, ids=lambda fate: fate.value)
 @pytest.mark.parametrize("kind", REQUESTS)
-def test_a_lost_request_of_a_parquet_set_is_unknown_until_a_look_tells(s3, s3_proxy, tmp_path, kind, fate):
+def test_a_lost_request_of_a_parquet_set_is_unknown_until_it_is_read(s3, s3_proxy, tmp_path, kind, fate):
     before, after = REQUESTS[kind]
     folder = make_set(tmp_path / "t", files=1 if kind == "repair" else 2)
     ids = list(range(10 if kind == "repair" else 20))
@@ -268,14 +268,14 @@ def test_a_lost_request_of_a_parquet_set_is_unknown_until_a_look_tells(s3, s3_pr
     for number in range(1, before + after + 1):
         name = f"{tmp_path.name}-{number}"
         table = set_in_bucket(s3, s3_proxy, folder, kind, name)
-        asked = len(s3_proxy.changes)
+        count = len(s3_proxy.changes)
         problem = StorageError if number <= before else OutcomeUnknownError
-        words = "as it was|does not answer" if number <= before else "may be in the table or not"
+        words = "unchanged|does not respond" if number <= before else "may or may not be in the table"
         with s3_proxy.losing_change(number, fate), pytest.raises(problem, match=words) as raised:
             table.apply()
         assert number <= before or table.plan.transaction in str(raised.value)
-        # Nothing was asked again, and nothing is cleaned up.
-        assert len(s3_proxy.changes) == asked + number
+        # Nothing was retried, and nothing is cleaned up.
+        assert len(s3_proxy.changes) == count + number
 
         now, begun = ids_in_bucket(s3, name), table.landed()
         assert len(set(now)) == len(now)
@@ -283,26 +283,26 @@ def test_a_lost_request_of_a_parquet_set_is_unknown_until_a_look_tells(s3, s3_pr
         is_moving = kind == "rewrite" and number > before + 1
         assert now == ids or (is_moving and set(now) < set(ids))
         if begun and not (number == before + after and fate is Fate.ANSWER_LOST):
-            assert "(cut short)" in str(table.open().history())
+            assert "(incomplete)" in str(table.open().history())
 
         report = table.apply()
         assert (ids_in_bucket(s3, name), table.landed(), report.version) == (ids, 1, 1)
     table = set_in_bucket(s3, s3_proxy, folder, kind, f"{tmp_path.name}-whole")
-    asked = len(s3_proxy.changes)
+    count = len(s3_proxy.changes)
     table.apply()
-    assert len(s3_proxy.changes) == asked + before + after
-    assert table.apply().was_there
-    assert len(s3_proxy.changes) == asked + before + after
+    assert len(s3_proxy.changes) == count + before + after
+    assert table.apply().already_applied
+    assert len(s3_proxy.changes) == count + before + after
 
 
 @pytest.mark.parametrize("number", [2, 3], ids=["footers to keep", "journal"])
 def test_a_parquet_set_meets_what_it_has_written_itself(s3, s3_proxy, tmp_path, number):
     """Once more with a store that has written and calls itself too busy."""
     table = set_in_bucket(s3, s3_proxy, make_set(tmp_path / "t", files=1), "repair", tmp_path.name)
-    asked = len(s3_proxy.changes)
+    count = len(s3_proxy.changes)
     with s3_proxy.losing_change(number, Fate.CALLED_REFUSED):
         assert table.apply().version == 1
-    assert [one.status for one in s3_proxy.changes[asked:]] == [*[200] * number, 412, *[200] * (5 - number)]
+    assert [change.status for change in s3_proxy.changes[count:]] == [*[200] * number, 412, *[200] * (5 - number)]
     assert (table.landed(), ids_in_bucket(s3, tmp_path.name)) == (1, list(range(10)))
     assert table.open().plan_repair().is_empty
 
@@ -312,16 +312,16 @@ def test_a_parquet_set_meets_what_it_has_written_itself(s3, s3_proxy, tmp_path, 
 
 def kept_ids(uri: str, name: str) -> list[int]:
     """The ids in the live files of a table, by what the catalog says past the proxy, fastavro and pyarrow."""
-    told = requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).json()["metadata"]
-    current = next(one for one in told["snapshots"] if one["snapshot-id"] == told["current-snapshot-id"])
-    files = [one["data_file"]["file_path"] for one in entries_in(current["manifest-list"]) if one["status"] != 2]
+    metadata = requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).json()["metadata"]
+    current = next(entry for entry in metadata["snapshots"] if entry["snapshot-id"] == metadata["current-snapshot-id"])
+    files = [entry["data_file"]["file_path"] for entry in entries_in(current["manifest-list"]) if entry["status"] != 2]
     return sorted(id_ for path in files for id_ in pq.read_table(local(path), columns=["id"])["id"].to_pylist())
 
 
 @pytest.mark.parametrize(
     ("verb", "fate"),
     [("append", LOST[0]), ("rewrite", LOST[0]), ("create", LOST[0]), ("create", LOST[1])],
-    ids=lambda one: getattr(one, "value", one),
+    ids=lambda parameter: getattr(parameter, "value", parameter),
 )
 def test_files_of_a_lost_commit_are_kept_and_rows_come_once(iceberg, rest_server, tmp_path, verb, fate):
     (uri, warehouse), name = rest_server, tmp_path.name.replace("-", "_")
@@ -332,33 +332,36 @@ def test_files_of_a_lost_commit_are_kept_and_rows_come_once(iceberg, rest_server
     else:
         ids = [70, 71] if verb == "create" else [*ids, 70, 71]
         name = f"new_{name}" if verb == "create" else name
-        said = {"columns": {"geom": gl.geometry()}} if verb == "create" else {}
-        iceberg.plan = plan_write(rows, f"rest.unknown.{name}", format="iceberg", mode=verb, **said)
+        options = {"columns": {"geom": gl.geometry()}} if verb == "create" else {}
+        iceberg.plan = plan_write(rows, f"rest.unknown.{name}", format="iceberg", mode=verb, **options)
         iceberg.open = lambda: gl.open(f"rest.unknown.{name}")
 
     def data_files() -> set[str]:
-        return {str(one) for root in (tmp_path, warehouse / "unknown") for one in root.rglob("*.parquet")}
+        return {str(path) for root in (tmp_path, warehouse / "unknown") for path in root.rglob("*.parquet")}
 
-    asked, before = len(iceberg.proxy.commits), data_files()
-    with iceberg.proxy.losing(fate), pytest.raises(OutcomeUnknownError, match="may be in the table or not") as raised:
+    commit_count, before = len(iceberg.proxy.commits), data_files()
+    with (
+        iceberg.proxy.losing(fate),
+        pytest.raises(OutcomeUnknownError, match="may or may not be in the table") as raised,
+    ):
         iceberg.apply()
     assert iceberg.plan.transaction in str(raised.value)
-    assert len(iceberg.proxy.commits) == asked + 1
+    assert len(iceberg.proxy.commits) == commit_count + 1
     left = data_files()
     assert before < left
     if fate is Fate.ANSWER_LOST:
         assert (iceberg.landed(), kept_ids(uri, name)) == (1, ids)
     else:
         assert requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).status_code == 404
-    # A table that was made in vain is made now; else nothing is sent and nothing written.
+    # A table whose creation failed is created now; else nothing is sent and nothing written.
     version = iceberg.apply().version
     assert iceberg.apply().version == version == iceberg.open().version
-    assert len(iceberg.proxy.commits) == asked + (1 if fate is Fate.ANSWER_LOST else 2)
+    assert len(iceberg.proxy.commits) == commit_count + (1 if fate is Fate.ANSWER_LOST else 2)
     assert left == data_files() if fate is Fate.ANSWER_LOST else left < data_files()
     assert (iceberg.landed(), kept_ids(uri, name)) == (1, ids)
 
 
-def test_a_table_whose_place_is_not_told_is_not_made(rest_server, spark, tmp_path, monkeypatch):
+def test_a_table_whose_location_is_unknown_is_not_created(rest_server, spark, tmp_path, monkeypatch):
     """Before the rows are written the catalog says where they will lie; without its answer nothing is there."""
     (uri, warehouse), name = rest_server, f"placeless_{tmp_path.name}".replace("-", "_")
     requests.post(f"{uri}/v1/namespaces", json={"namespace": ["unknown"], "properties": {}}, timeout=30)
@@ -373,29 +376,29 @@ def test_a_table_whose_place_is_not_told_is_not_made(rest_server, spark, tmp_pat
         with pytest.raises(GeolakeError) as raised:
             plan.apply(spark=spark)
         assert not isinstance(raised.value, OutcomeUnknownError)
-        assert [one.method for one in proxy.seen].count("POST") == 1
+        assert [exchange.method for exchange in proxy.seen].count("POST") == 1
     assert requests.get(f"{uri}/v1/namespaces/unknown/tables/{name}", timeout=30).status_code == 404
     assert not list(warehouse.glob(f"**/{name}/**/*"))
 
 
 @pytest.mark.parametrize("kind", ["delta", "havasu"])
-def test_a_store_that_is_too_busy_is_asked_again(request, kind):
+def test_a_request_to_a_busy_store_is_retried(request, kind):
     table: Changed = request.getfixturevalue(kind)
-    asked = len(table.proxy.commits)
+    commit_count = len(table.proxy.commits)
     with table.proxy.losing(Fate.REFUSED, count=2):
         report = table.apply()
-    assert len(table.proxy.commits) == asked + 3
+    assert len(table.proxy.commits) == commit_count + 3
     assert report.rebased_over == ()
     assert (table.landed(), table.open().version) == (1, report.version)
 
 
 @pytest.mark.parametrize("kind", ["delta", "havasu"])
-def test_meeting_our_own_commit_is_no_lost_race(request, kind):
-    """A store that has written and calls itself too busy is asked again, and then says that the file is there."""
+def test_meeting_our_own_commit_is_not_a_lost_race(request, kind):
+    """A request to a store that has written but reports that it is busy is retried: the file already exists."""
     table: Changed = request.getfixturevalue(kind)
     with table.proxy.losing(Fate.CALLED_REFUSED, count=1):
         report = table.apply()
-    assert [one.status for one in table.proxy.commits[-2:]] == [200, 412]
+    assert [commit.status for commit in table.proxy.commits[-2:]] == [200, 412]
     assert report.rebased_over == ()
     assert (table.landed(), table.open().version) == (1, report.version)
 
@@ -407,7 +410,7 @@ def test_what_tries_the_store_is_not_taken_for_the_commit(s3, delta, tmp_path):
         options = s3.options | {"aws_endpoint": proxy.url}
         plan = gl.open(f"s3://lake/unknown/{tmp_path.name}", storage_options=options).plan_repair()
         before = delta.stored()
-        with pytest.raises(StorageError, match="the table is as it was"):
+        with pytest.raises(StorageError, match="no changes were made"):
             plan.apply()
         assert delta.stored() == before
 

@@ -16,19 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geolake_nb as gl
+from geolake_nb.changes.commit import CommitContext
+from geolake_nb.formats.havasu.apply import commit_change
 from geolake_nb.formats.havasu.commit import commit
-from geolake_nb.formats.storage import Storage
-from geolake_nb.spark.applying import Place
-from geolake_nb.spark.havasu_commit import commit_change
+from geolake_nb.storage.storage import Storage
 from tests import small_tables
+from tests.changes.repair_tables import GEOMETRY, typed, wkb
 from tests.formats.delta.log_maker import field, protocol, schema_string, vector, write_checkpoint
-from tests.formats.havasu_rows import append, metadata_of, restating_all, written
+from tests.formats.havasu_rows import append, metadata_of, updating_all_bounds, written
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet_sets import GEO, points
 from tests.oracle import thrift_tree
-from tests.planning.repair_tables import GEOMETRY, typed, wkb
 from tests.promises import iceberg_changes
 from tests.promises.foreign_fields import (
     PLAIN,
@@ -77,10 +77,10 @@ def _past_space(text: str, at: int) -> int:
 def value_of(text: str, *path: str) -> str | None:
     """The text of a value."""
     for name in path:
-        found = [(start, end) for key, _, start, end in members(text) if key == name]
-        if not found:
+        spans = [(start, end) for key, _, start, end in members(text) if key == name]
+        if not spans:
             return None
-        text = text[slice(*found[0])]
+        text = text[slice(*spans[0])]
     return text
 
 
@@ -95,13 +95,13 @@ def masked(text: str, *owned: str) -> str:
 def without(text: str, path: tuple[str, ...]) -> str:
     """The text without that member and the comma that it came with."""
     listed = list(members(text))
-    for place, (key, at, start, end) in enumerate(listed):
+    for index, (key, at, start, end) in enumerate(listed):
         if key != path[0]:
             continue
         if len(path) > 1:
             return text[:start] + without(text[start:end], path[1:]) + text[end:]
-        if place:
-            return text[: listed[place - 1][3]] + text[end:]
+        if index:
+            return text[: listed[index - 1][3]] + text[end:]
         return text[:at] + text[listed[1][1] if len(listed) > 1 else end :]
     return text
 
@@ -124,9 +124,9 @@ ODD = {"space": SPACE, "numbers": NUMBERS, "keys": KEYS}
 @st.composite
 def spelled(draw: st.DrawFn, known: dict[str, str | None], *, shuffled: bool = True, odd: int = 3) -> str:
     """An object with these members (those that are `None` left out) and odd ones, in some order and spelling."""
-    held = [(key, value) for key, value in known.items() if value is not None]
-    held += [(key, draw(json_values(2, **ODD))) for key in draw(st.lists(KEYS, max_size=odd, unique=True))]
-    order = draw(st.permutations(held)) if shuffled else held
+    pairs = [(key, value) for key, value in known.items() if value is not None]
+    pairs += [(key, draw(json_values(2, **ODD))) for key in draw(st.lists(KEYS, max_size=odd, unique=True))]
+    order = draw(st.permutations(pairs)) if shuffled else pairs
     written = [
         "".join([draw(SPACE), draw(json_strings(key)), draw(SPACE), ":", draw(SPACE), value, draw(SPACE)])
         for key, value in order
@@ -256,10 +256,10 @@ def test_actions_of_delta_pass_a_repair_and_its_undo_byte_for_byte(rows, folders
     for name, text in before.items():
         assert masked(after[name], "stats", "dataChange") == masked(text, "stats", "dataChange")
         assert value_of(after[name], "dataChange") == "false"
-        stored, mended = (json.loads(value_of(one, "stats")) for one in (text, after[name]))
+        stored, repaired = (json.loads(value_of(add, "stats")) for add in (text, after[name]))
         for owned in owned_statistics(stored, deleted=vectors[name]):
-            stored, mended = without(stored, owned), without(mended, owned)
-        assert mended == stored
+            stored, repaired = without(stored, owned), without(repaired, owned)
+        assert repaired == stored
 
     report.undo()
     assert [next(iter(json.loads(line))) for line in log.lines(3)] == ["commitInfo", "add", "add"]
@@ -300,7 +300,7 @@ def test_columns_of_others_in_a_checkpoint_pass_a_repair_and_its_undo(rows, fold
     log, draw = Log(folders(), rows), data.draw
     names = draw(st.lists(KEYS.filter(lambda name: name and "\0" not in name), min_size=1, max_size=3, unique=True))
     own = [(name, *draw(st.sampled_from(COLUMNS))) for name in names]
-    held = {file: {name: draw(st.none() | values) for name, _, values in own} for file in "ab"}
+    own_values = {file: {name: draw(st.none() | values) for name, _, values in own} for file in "ab"}
     known = {
         file: {
             "path": f"{file}.parquet",
@@ -315,21 +315,21 @@ def test_columns_of_others_in_a_checkpoint_pass_a_repair_and_its_undo(rows, fold
     schema = schema_string(field("id", "long"), field("geom", GEOMETRY))
     metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
     first = [json.loads(PROTOCOL), {"metaData": metadata | {"partitionColumns": [], "configuration": {}}}]
-    log.write(0, *map(json.dumps, [*first, *({"add": one} for one in known.values())]))
-    adds = [{"add": known[file] | held[file]} for file in "ab"]
+    log.write(0, *map(json.dumps, [*first, *({"add": add} for add in known.values())]))
+    adds = [{"add": known[file] | own_values[file]} for file in "ab"]
     checkpoint = log.folder / "_delta_log" / f"{0:020}.checkpoint.parquet"
     write_checkpoint(checkpoint, [*first, *adds], own=[(name, type_) for name, type_, _ in own])
 
     report = gl.open(log.folder).plan_repair().apply()
     report.undo()
     for version in (1, 2):
-        after = {one["path"][0]: one for one in map(json.loads, log.inside(version, "add"))}
+        after = {add["path"][0]: add for add in map(json.loads, log.inside(version, "add"))}
         assert sorted(after) == ["a", "b"]
-        for file, one in after.items():
-            expected = {key: value for key, value in (known[file] | held[file]).items() if value is not None}
-            assert kept(one, {"stats"}) == kept(expected, {"stats"})
+        for file, add in after.items():
+            expected = {key: value for key, value in (known[file] | own_values[file]).items() if value is not None}
+            assert kept(add, {"stats"}) == kept(expected, {"stats"})
             if version == 2:
-                assert one.get("stats") == known[file]["stats"]
+                assert add.get("stats") == known[file]["stats"]
 
 
 @settings(max_examples=30)
@@ -349,11 +349,11 @@ def test_metadata_and_domains_come_back_as_they_were(rows, folders, data):
     assert log.inside(2, "metaData") == [value_of(first[0], "metaData")]
     restored = log.inside(2, "domainMetadata")
     assert restored[0] == value_of(first[1], "domainMetadata")
-    assert [json.loads(one)["removed"] for one in restored[1:]] == [True]
+    assert [json.loads(domain)["removed"] for domain in restored[1:]] == [True]
     # And forward again.
     gl.open(log.folder).plan_undo(2).apply()
     assert log.inside(3, "metaData") == [value_of(theirs[0], "metaData")]
-    assert log.inside(3, "domainMetadata") == [value_of(one, "domainMetadata") for one in theirs[1:3]]
+    assert log.inside(3, "domainMetadata") == [value_of(line, "domainMetadata") for line in theirs[1:3]]
 
 
 @settings(max_examples=15)
@@ -361,13 +361,13 @@ def test_metadata_and_domains_come_back_as_they_were(rows, folders, data):
 def test_metadata_that_is_edited_keeps_all_else(rows, folders, data):
     log = Log(folders(), rows)
     fields = schema_string(field("id", "long"), field("raw", "binary"), field("name", "string"))
-    held = data.draw(metadatas(schemaString=json.dumps(fields)))
-    log.write(0, PROTOCOL, f'{{"metaData":{held}}}')
+    metadata_text = data.draw(metadatas(schemaString=json.dumps(fields)))
+    log.write(0, PROTOCOL, f'{{"metaData":{metadata_text}}}')
     table = gl.open(log.folder)
     (*_, enabled) = table.plan_enable({"raw": gl.geometry()}).change.actions
     (*_, collated) = table.plan_collations({"name": "icu.de_CI"}).change.actions
     for text in (enabled, collated):
-        assert masked(value_of(text, "metaData"), "schemaString") == masked(held, "schemaString")
+        assert masked(value_of(text, "metaData"), "schemaString") == masked(metadata_text, "schemaString")
 
 
 # ---- Havasu: manifests in Avro
@@ -375,7 +375,7 @@ def test_metadata_that_is_edited_keeps_all_else(rows, folders, data):
 
 def havasu_repair(folder: Path) -> None:
     storage = Storage.at(str(folder))
-    commit(storage, restating_all(storage))
+    commit(storage, updating_all_bounds(storage))
 
 
 def havasu_append(folder: Path) -> None:
@@ -386,9 +386,9 @@ def havasu_rewrite(folder: Path) -> None:
     """The first file becomes another one, the second stays."""
     storage = Storage.at(str(folder))
     change = gl.open(folder).plan_rewrite(cluster_by="geom").change
-    _, other = (one for one in change.actions if "remove" in json.loads(one))
-    change = replace(change, actions=[one for one in change.actions if one != other])
-    commit_change(written(storage, change, [havasu_points(4)]), Place(storage, str(uuid.uuid4())))
+    _, other = (action for action in change.actions if "remove" in json.loads(action))
+    change = replace(change, actions=[action for action in change.actions if action != other])
+    commit_change(written(storage, change, [havasu_points(4)]), CommitContext(storage, str(uuid.uuid4())))
 
 
 def havasu_undo(folder: Path) -> None:
@@ -412,17 +412,17 @@ def test_manifests_and_metadata_of_havasu_keep_what_others_put_there(folders, da
     make_havasu_table(folder, [geometry_entry(name, shapes) for name in "ab"], version=version)
     (manifest,) = (folder / "metadata").glob("*-m0.avro")
     schema, header, entries = read_avro(manifest)
-    for number, one in enumerate(entries):
-        one["status"] = draw(st.sampled_from([0, 1]))
-        one["data_file"] |= {
+    for number, entry in enumerate(entries):
+        entry["status"] = draw(st.sampled_from([0, 1]))
+        entry["data_file"] |= {
             "split_offsets": draw(st.none() | st.lists(st.integers(4, 10**12), max_size=3)),
             "sort_order_id": draw(st.none() | st.integers(0, 9)),
             # Files that have one are encrypted, and plans refuse them.
             "key_metadata": draw(st.none() | st.binary(max_size=5)) if change is havasu_repair else None,
             "column_sizes": [{"key": 1, "value": draw(st.integers(0, 10**12))}],
         }
-        if version > 1 and one["status"] == 0:
-            one |= {"snapshot_id": 7, "sequence_number": number, "file_sequence_number": draw(st.integers(0, 1))}
+        if version > 1 and entry["status"] == 0:
+            entry |= {"snapshot_id": 7, "sequence_number": number, "file_sequence_number": draw(st.integers(0, 1))}
     write_avro(manifest, schema, entries, header)
     own = put_foreign_fields(folder, draw)
     put_foreign_keys(folder, draw, **ODD)
@@ -435,15 +435,17 @@ def test_manifests_and_metadata_of_havasu_keep_what_others_put_there(folders, da
     assert len(now.entries) == len(before.entries) == 2
     ours = {"geom_lower_bounds", "geom_upper_bounds"} if change is havasu_repair else set()
     inherited = {"snapshot_id": 1001, "sequence_number": 1, "file_sequence_number": 1}
-    for place, (one, other) in enumerate(zip(before.entries, now.entries, strict=True)):
-        assert kept(other["data_file"], ours) == kept(one["data_file"], ours)
+    for index, (entry, other) in enumerate(zip(before.entries, now.entries, strict=True)):
+        assert kept(other["data_file"], ours) == kept(entry["data_file"], ours)
         if change in (havasu_append, havasu_undo):
-            assert other == one  # the manifest is the same
+            assert other == entry  # the manifest is the same
             continue
-        numbers = {key: one[key] if one[key] is not None else number for key, number in inherited.items() if key in one}
-        removed = change is havasu_rewrite and place == 0
+        numbers = {
+            key: entry[key] if entry[key] is not None else number for key, number in inherited.items() if key in entry
+        }
+        removed = change is havasu_rewrite and index == 0
         numbers |= {"status": 2, "snapshot_id": other["snapshot_id"]} if removed else {"status": 0}
-        assert kept(other, {"data_file"}) == kept(one, {"data_file"}) | numbers
+        assert kept(other, {"data_file"}) == kept(entry, {"data_file"}) | numbers
     for _, definition, _ in own["list"]:
         assert now.listed[definition["name"]] == before.listed[definition["name"]]
     assert now.header["by"] == before.header["by"]
@@ -476,7 +478,7 @@ THRIFT: list[tuple[int, st.SearchStrategy[Any]]] = [
     (thrift_tree.I64, st.integers(-(2**63), 2**63 - 1)),
     (thrift_tree.DOUBLE, st.binary(min_size=8, max_size=8)),
     (thrift_tree.BINARY, st.binary(max_size=9)),
-    (thrift_tree.LIST, st.lists(st.integers(-9, 9), max_size=20).map(lambda held: (thrift_tree.I32, held))),
+    (thrift_tree.LIST, st.lists(st.integers(-9, 9), max_size=20).map(lambda items: (thrift_tree.I32, items))),
     (thrift_tree.MAP, st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 9)), min_size=1, max_size=3).map(
         lambda pairs: (thrift_tree.BINARY, thrift_tree.I64, pairs))),
     (thrift_tree.STRUCT, st.integers(0, 9).map(
@@ -506,17 +508,17 @@ def with_strange_fields(draw: st.DrawFn, footer: bytes) -> bytes:
 def unowned(tree: list[Any]) -> list[Any]:
     """The tree without what a repair of the column `geom`, the second leaf, may write."""
     elements = of_field(tree, SCHEMA)[1]
-    elements[2][:] = [one for one in elements[2] if one[0] not in (CONVERTED, LOGICAL)]
+    elements[2][:] = [member for member in elements[2] if member[0] not in (CONVERTED, LOGICAL)]
     for group in of_field(tree, GROUPS)[1]:
         chunk = of_field(group, CHUNKS)[1][1]
-        chunk[:] = [one for one in chunk if one[0] not in COLUMN_INDEX]
+        chunk[:] = [member for member in chunk if member[0] not in COLUMN_INDEX]
         meta = of_field(chunk, META)
         # Of the statistics, bounds go and the count of nulls may come; what others put there stays.
-        strange = [one for one in of_field(meta, STATISTICS) or [] if one[0] > 50]
-        meta[:] = [one for one in meta if one[0] not in (STATISTICS, GEO_STATISTICS)]
+        strange = [member for member in of_field(meta, STATISTICS) or [] if member[0] > 50]
+        meta[:] = [member for member in meta if member[0] not in (STATISTICS, GEO_STATISTICS)]
         meta.append((STATISTICS, thrift_tree.STRUCT, strange))
     properties = of_field(tree, PROPERTIES)[1]
-    properties[:] = [one for one in properties if of_field(one, 1) not in OWN_PROPERTIES]
+    properties[:] = [member for member in properties if of_field(member, 1) not in OWN_PROPERTIES]
     return tree
 
 
@@ -542,12 +544,12 @@ def test_footers_keep_the_fields_of_others_and_pages_stay(folders, data):
     assert after_body == body
     assert after != footer
     assert unowned(thrift_tree.read_tree(after)) == unowned(thrift_tree.read_tree(footer))
-    told = pq.read_metadata(path)
-    assert {key: told.metadata[key.encode()].decode() for key in properties} == properties
-    stated = json.loads(told.metadata[b"geo"])
+    parsed = pq.read_metadata(path)
+    assert {key: parsed.metadata[key.encode()].decode() for key in properties} == properties
+    stated = json.loads(parsed.metadata[b"geo"])
     assert (stated["theirs"], stated["columns"]["geom"]["own"]) == ([1, None], {"a": "ü"})
-    assert told.row_group(0).column(0).has_column_index
-    assert told.row_group(0).column(1).has_offset_index
+    assert parsed.row_group(0).column(0).has_column_index
+    assert parsed.row_group(0).column(1).has_offset_index
     assert pq.read_table(path, arrow_extensions_enabled=False)["geom"].equals(pages["geom"])
     report.undo()
     assert path.read_bytes() == original
@@ -571,11 +573,11 @@ def iceberg(tmp_path) -> Path:
     make_iceberg_table(folder, [column(1, "id", "long"), column(2, "geom", "geometry")], files, version=3)
     (manifest,) = (folder / "metadata").glob("*-m0.avro")
     schema, header, entries = read_avro(manifest)
-    for number, one in enumerate(entries):
-        one["status"] = number
+    for number, entry in enumerate(entries):
+        entry["status"] = number
         if number != 1:
-            one |= {"snapshot_id": 7, "sequence_number": 1, "file_sequence_number": 1}
-        one["data_file"] |= {
+            entry |= {"snapshot_id": 7, "sequence_number": 1, "file_sequence_number": 1}
+        entry["data_file"] |= {
             "split_offsets": [4, 200 + number],
             "first_row_id": 1000 * number,
             "file_size_in_bytes": (folder / f"{'abc'[number]}.parquet").stat().st_size,
@@ -592,7 +594,7 @@ def iceberg(tmp_path) -> Path:
 
 @pytest.mark.spark
 def test_iceberg_keeps_numbers_ids_and_offsets_of_files(spark, iceberg):
-    before = [one for one in iceberg_entries(iceberg) if one["status"] != 2]
+    before = [entry for entry in iceberg_entries(iceberg) if entry["status"] != 2]
     report = gl.open(iceberg).plan_repair().apply(spark=spark)
     after = iceberg_entries(iceberg)
     assert len(after) == len(before) == 2
@@ -606,7 +608,7 @@ def test_iceberg_keeps_numbers_ids_and_offsets_of_files(spark, iceberg):
             assert new["data_file"][name][:1] == old["data_file"][name]
             assert [pair["key"] for pair in new["data_file"][name]] == [1, 2]
     report.undo(spark=spark)
-    assert [one for one in iceberg_entries(iceberg) if one["status"] != 2] == before
+    assert [entry for entry in iceberg_entries(iceberg) if entry["status"] != 2] == before
 
 
 def names_of(*placed: list[Any]) -> set[str]:
@@ -620,7 +622,7 @@ ICEBERG = [iceberg_changes.append, iceberg_changes.repair, iceberg_changes.rewri
 @settings(max_examples=4)
 @given(st.data())
 def test_what_iceberg_for_java_does_not_know_is_kept_or_the_plan_says_so(spark, folders, data):
-    """It drops keys and fields that Iceberg does not define; manifests that are not written again keep theirs."""
+    """It drops keys and fields that Iceberg does not define; manifests that are not rewritten keep theirs."""
     folder, draw = folders(), data.draw
     files = [FileEntry(f"{name}.parquet", rows=4, table=small_tables.data((1, 2))) for name in "abc"]
     # Manifests would be merged with any commit that adds one.
@@ -636,23 +638,25 @@ def test_what_iceberg_for_java_does_not_know_is_kept_or_the_plan_says_so(spark, 
         shutil.rmtree(folder)
         shutil.copytree(original, folder)
         old, before = metadata_of(folder), live_files(folder)
-        told = [one for one in change(folder, spark).says if "forgets" in one]
+        sentences = [note for note in change(folder, spark).notes if "drops fields" in note]
         new, after = metadata_of(folder), live_files(folder)
         lost = set(key_paths(old)) - set(key_paths(new))
         # With a key goes what is below it.
-        assert lost <= {one for one in key_paths(old) if any(f"{one}.".startswith(f"{key}.") for key in keys)}, change
+        assert lost <= {
+            key_path for key_path in key_paths(old) if any(f"{key_path}.".startswith(f"{key}.") for key in keys)
+        }, change
         gone = keys | {
             iceberg_changes.rewrite: in_list | in_entries,
             iceberg_changes.undo: set(),
         }.get(change, in_list)
-        assert len(told) == bool(gone), change
-        assert all(name in told[0] for name in gone), change
-        for held in (old, new):
-            held["snapshots"] = {one["snapshot-id"]: one for one in held["snapshots"]}
+        assert len(sentences) == bool(gone), change
+        assert all(name in sentences[0] for name in gone), change
+        for metadata in (old, new):
+            metadata["snapshots"] = {entry["snapshot-id"]: entry for entry in metadata["snapshots"]}
         assert new["properties"] == old["properties"]
-        for id_, one in old["snapshots"].items():
-            assert new["snapshots"][id_]["summary"] == one["summary"]
+        for id_, entry in old["snapshots"].items():
+            assert new["snapshots"][id_]["summary"] == entry["summary"]
         if change is not iceberg_changes.rewrite:
-            there = {path: one for path, one in before.items() if path in after}
+            there = {path: entry for path, entry in before.items() if path in after}
             assert len(there) == (2 if change is iceberg_changes.undo else 3), change
             assert {path: after[path] for path in there} == there, change

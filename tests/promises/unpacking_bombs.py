@@ -1,4 +1,4 @@
-"""Small tables of which a few bytes stand for many values."""
+"""Small tables whose few bytes expand to many values."""
 
 from __future__ import annotations
 
@@ -98,16 +98,16 @@ def many_values(folder: Path) -> None:
     path.with_name("v1.gz.metadata.json").write_bytes(gzip.compress(text.encode()))
 
 
-def checkpoint_text(folder: Path, place: str) -> None:
+def checkpoint_text(folder: Path, target: str) -> None:
     """A checkpoint with such a text as the schema, or as the statistics of its only file."""
-    told = metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
+    action = metadata(field("id", "long"), field("geom", "geometry(OGC:CRS84)"))
     stats = '{"numRecords":1}'
-    if place == "schema":
-        told["metaData"]["schemaString"] = told["metaData"]["schemaString"][:-1] + f',"new":{LISTS}}}'
+    if target == "schema":
+        action["metaData"]["schemaString"] = action["metaData"]["schemaString"][:-1] + f',"new":{LISTS}}}'
     else:
         stats = f'{{"numRecords":1,"new":{LISTS}}}'
     made = delta(folder)
-    made.checkpoint(1, protocol("geospatial"), told, add("a.parquet", stats))
+    made.checkpoint(1, protocol("geospatial"), action, add("a.parquet", stats))
     path = made.log / f"{1:020}.checkpoint.parquet"
     pq.write_table(pq.read_table(path), path, compression="zstd")
     for commit in made.log.glob("*.json"):

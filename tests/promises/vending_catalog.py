@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class VendingCatalog(Proxy):
-    """Whatever is asked for is its configuration, or the one table."""
+    """Answers every request with its configuration, or the one table."""
 
     def __init__(self, metadata: Path) -> None:
         super().__init__("http://127.0.0.1")
@@ -21,8 +21,8 @@ class VendingCatalog(Proxy):
 
     async def answer(self, method: str, path: str, request: bytes, upstream: list) -> Answer:
         """What the catalog says."""
-        told = self._configuration() if path.startswith("/v1/config") else self._table()
-        body = json.dumps(told).encode()
+        reply = self._configuration() if path.startswith("/v1/config") else self._table()
+        body = json.dumps(reply).encode()
         head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         return Answer(head.encode() + (b"" if method == "HEAD" else body), 200)
 

@@ -31,7 +31,7 @@ NOTHING = (np.nan,) * 8
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The box that stands for some rows, by their ids; its sides are NaN where it says nothing."""
+    """The box of some rows, by their ids; its sides are NaN where it is unknown."""
 
     level: str
     column: str
@@ -60,16 +60,16 @@ def delta_names(folder: Path) -> dict[str, tuple[str, ...]]:
     texts = [line for log in sorted((folder / "_delta_log").glob("*.json")) for line in log.read_text().splitlines()]
     *_, newest = (action["metaData"] for action in map(json.loads, texts) if "metaData" in action)
     mapped = newest["configuration"].get("delta.columnMapping.mode", "none") != "none"
-    found: dict[str, tuple[str, ...]] = {}
+    columns: dict[str, tuple[str, ...]] = {}
 
     def walk(type_: Any, path: tuple[str, ...], names: tuple[str, ...]) -> None:
-        found[".".join(path)] = names
-        for one in type_["fields"] if isinstance(type_, dict) and type_["type"] == "struct" else ():
-            name = one["metadata"]["delta.columnMapping.physicalName"] if mapped else one["name"]
-            walk(one["type"], (*path, one["name"]), (*names, name))
+        columns[".".join(path)] = names
+        for field in type_["fields"] if isinstance(type_, dict) and type_["type"] == "struct" else ():
+            name = field["metadata"]["delta.columnMapping.physicalName"] if mapped else field["name"]
+            walk(field["type"], (*path, field["name"]), (*names, name))
 
     walk(json.loads(newest["schemaString"]), (), ())
-    return found
+    return columns
 
 
 def delta_bounds(folder: Path, columns: tuple[str, ...]) -> Iterator[Bound]:
@@ -99,20 +99,30 @@ def _inner(values: Any, names: tuple[str, ...]) -> Any:
 def manifest_entries(folder: Path) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """The ids of columns by path, and the live data files of the newest snapshot."""
     newest = max((folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
-    held = json.loads(newest.read_text())
-    schema = next(one for one in held["schemas"] if one["schema-id"] == held["current-schema-id"])
-    current = next(one for one in held["snapshots"] if one["snapshot-id"] == held["current-snapshot-id"])
-    entries = [entry for one in _records(current["manifest-list"]) for entry in _records(one["manifest_path"])]
-    files = [one["data_file"] for one in entries if one["status"] != 2 and one["data_file"].get("content", 0) == 0]
+    metadata = json.loads(newest.read_text())
+    schema = next(
+        candidate for candidate in metadata["schemas"] if candidate["schema-id"] == metadata["current-schema-id"]
+    )
+    current = next(
+        candidate for candidate in metadata["snapshots"] if candidate["snapshot-id"] == metadata["current-snapshot-id"]
+    )
+    entries = [
+        entry for manifest in _records(current["manifest-list"]) for entry in _records(manifest["manifest_path"])
+    ]
+    files = [
+        record["data_file"]
+        for record in entries
+        if record["status"] != 2 and record["data_file"].get("content", 0) == 0
+    ]
     return dict(_numbers(schema["fields"])), files
 
 
 def _numbers(fields: list[dict[str, Any]], above: str = "") -> Iterator[tuple[str, int]]:
-    for one in fields:
-        kind = one["type"] if isinstance(one["type"], dict) else {}
-        # A list or a map stands for its elements or values: those are shapes, if any are.
-        yield above + one["name"], kind.get("element-id", kind.get("value-id", one["id"]))
-        yield from _numbers(kind.get("fields", []), f"{above}{one['name']}.")
+    for field in fields:
+        kind = field["type"] if isinstance(field["type"], dict) else {}
+        # A list or a map is replaced by its elements or values: those are geometries, if any are.
+        yield above + field["name"], kind.get("element-id", kind.get("value-id", field["id"]))
+        yield from _numbers(kind.get("fields", []), f"{above}{field['name']}.")
 
 
 def manifest_bounds(folder: Path, columns: tuple[str, ...], *, havasu: bool = False) -> Iterator[Bound]:
@@ -123,7 +133,7 @@ def manifest_bounds(folder: Path, columns: tuple[str, ...], *, havasu: bool = Fa
         ids = ids_of(_local(file["file_path"]))
         maps = [{pair["key"]: pair["value"] for pair in file.get(name) or ()} for name in names]
         for column in columns:
-            ends = [held.get(numbers[column]) for held in maps]
+            ends = [side.get(numbers[column]) for side in maps]
             if None in ends:
                 assert ends == [None, None], f"one end of a bound alone: {file}"
                 yield Bound("Havasu manifest" if havasu else "Iceberg manifest", column, ids, NOTHING)
@@ -156,7 +166,7 @@ def live_files(folder: Path, form: str) -> list[Path]:
     if form == "delta":
         return [folder / unquote(path) for path in delta_adds(folder)]
     if form in ("iceberg", "havasu"):
-        return [_local(one["file_path"]) for one in manifest_entries(folder)[1]]
+        return [_local(file["file_path"]) for file in manifest_entries(folder)[1]]
     return sorted(path for path in folder.rglob("*.parquet") if not path.name.startswith(("_", ".")))
 
 
@@ -176,7 +186,7 @@ def bounds_of_files(
     for path in paths:
         with pq.ParquetFile(path, arrow_extensions_enabled=False) as file:
             ids = np.arange(file.metadata.num_rows) if by_row else ids_of(path, leaves.get("id", "id"))
-            places = {file.metadata.schema.column(one).path: one for one in range(file.metadata.num_columns)}
+            places = {file.metadata.schema.column(leaf).path: leaf for leaf in range(file.metadata.num_columns)}
             groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
             ends = np.cumsum([0, *[group.num_rows for group in groups]])
             parts = [ids[start:end] for start, end in itertools.pairwise(ends)]
@@ -186,30 +196,33 @@ def bounds_of_files(
                         "row group", column, some, _group_sides(group.column(places[leaves.get(column, column)]))
                     )
             stated = json.loads((file.metadata.metadata or {}).get(b"geo", b"{}")).get("columns", {})
-            for column, told in ((name, told) for name, told in stated.items() if name in columns):
-                if "bbox" not in told:
+            for column, column_metadata in (
+                (name, column_metadata) for name, column_metadata in stated.items() if name in columns
+            ):
+                if "bbox" not in column_metadata:
                     yield Bound("geo property", column, ids, NOTHING)
                 else:
-                    half = len(told["bbox"]) // 2
+                    half = len(column_metadata["bbox"]) // 2
                     low, high = (
-                        np.resize([*some, *[np.nan] * 4], 4) for some in (told["bbox"][:half], told["bbox"][half:])
+                        np.resize([*some, *[np.nan] * 4], 4)
+                        for some in (column_metadata["bbox"][:half], column_metadata["bbox"][half:])
                     )
                     yield Bound("geo property", column, ids, _woven(low, high))
-                if "bbox" in told.get("covering", {}):
-                    name = told["covering"]["bbox"]["xmin"][0]
+                if "bbox" in column_metadata.get("covering", {}):
+                    name = column_metadata["covering"]["bbox"]["xmin"][0]
                     yield from _covering(column, file.read(columns=[name])[name].combine_chunks(), ids)
                     sides = [places[f"{name}.{side}"] for side in SIDES[:4]]
                     for group, some in zip(groups, parts, strict=True):
-                        yield from _covering_statistics(column, [group.column(one) for one in sides], some)
+                        yield from _covering_statistics(column, [group.column(leaf) for leaf in sides], some)
 
 
 def _group_sides(chunk: Any) -> tuple[float, ...]:
     if not chunk.is_geo_stats_set:
         return NOTHING
-    found = chunk.geo_statistics.to_dict()
-    if None in [found[side] for side in SIDES[:4]]:  # pyarrow hides a range that is infinite
+    sides = chunk.geo_statistics.to_dict()
+    if None in [sides[side] for side in SIDES[:4]]:  # pyarrow hides a range that is infinite
         return NOTHING
-    return tuple(np.nan if found[side] is None else found[side] for side in SIDES)
+    return tuple(np.nan if sides[side] is None else sides[side] for side in SIDES)
 
 
 def _covering(column: str, boxes: pa.StructArray, ids: np.ndarray) -> Iterator[Bound]:
@@ -220,7 +233,9 @@ def _covering(column: str, boxes: pa.StructArray, ids: np.ndarray) -> Iterator[B
 
 def _covering_statistics(column: str, chunks: list[Any], ids: np.ndarray) -> Iterator[Bound]:
     """What a reader that knows nothing of shapes skips row groups by."""
-    held = [chunk.statistics for chunk in chunks]
-    known = all(one is not None and one.has_min_max for one in held)
-    ends = [one.min if side.endswith("min") else one.max for one, side in zip(held, SIDES[:4], strict=True)]
+    chunk_stats = [chunk.statistics for chunk in chunks]
+    known = all(stats is not None and stats.has_min_max for stats in chunk_stats)
+    ends = [
+        stats.min if side.endswith("min") else stats.max for stats, side in zip(chunk_stats, SIDES[:4], strict=True)
+    ]
     yield Bound("covering statistics", column, ids, (*ends, *NOTHING[4:]) if known else NOTHING)

@@ -69,4 +69,4 @@ def _walk(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _text(node: dict[str, Any]) -> str:
-    return "".join(one["raw"] for one in _walk([node]) if "raw" in one)
+    return "".join(part["raw"] for part in _walk([node]) if "raw" in part)

@@ -32,13 +32,13 @@ def commands(line: str) -> list[list[str]]:
     """The commands of a line, as a shell takes it apart."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="&|;")
     lexer.whitespace_split = True
-    found: list[list[str]] = [[]]
+    result: list[list[str]] = [[]]
     for word in lexer:
         if word in ("&&", "|", ";"):
-            found.append([])
+            result.append([])
         else:
-            found[-1].append(word)
-    return [words for words in found if words]
+            result[-1].append(word)
+    return [words for words in result if words]
 
 
 def check_command(words: list[str]) -> None:
@@ -88,6 +88,8 @@ def test_python_compiles_and_what_is_marked_runs(path, tables, capsys):
     out = capsys.readouterr().out
     if path.name == "findings.md":
         assert out.startswith("bounds.missing warning geolake repair ")
+    if path.name == "README.md":
+        assert [out] == [code.text for code in READ[path].of("text")]
     if path.name == "errors.md":
         assert "there is nothing at this path" in out
 

@@ -59,19 +59,19 @@ def rows_of(
     if version is not None:
         reader = reader.option("versionAsOf", version)
     chosen = [f"st_asbinary({name})" if name in geo else name for name in columns]
-    found = reader.load(str(path)).selectExpr(*chosen).collect()
-    return Counter(tuple(bytes(value) if isinstance(value, bytearray) else value for value in row) for row in found)
+    rows = reader.load(str(path)).selectExpr(*chosen).collect()
+    return Counter(tuple(bytes(value) if isinstance(value, bytearray) else value for value in row) for row in rows)
 
 
 def logical_types(path: Path | str, column: str = "geom") -> set[str]:
     """The logical types of a column in the live files, by pyarrow."""
     files = map(unquote, gl.open(str(path)).files.table["path"].to_pylist())
-    found = set()
+    names = set()
     for file in files:
         schema = pq.read_metadata(f"{path}/{file}").schema
-        leaf = next(schema.column(place) for place in range(len(schema)) if schema.column(place).path == column)
-        found.add(json.dumps(json.loads(leaf.logical_type.to_json()), sort_keys=True))
-    return found
+        leaf = next(schema.column(index) for index in range(len(schema)) if schema.column(index).path == column)
+        names.add(json.dumps(json.loads(leaf.logical_type.to_json()), sort_keys=True))
+    return names
 
 
 def assert_bounds_are_sound(
@@ -82,9 +82,9 @@ def assert_bounds_are_sound(
     names = table.files.table["path"].to_pylist()
     shapes = [_shapes(f"{path}/{unquote(name)}", column) for name in names]
     facts = table.files.to_pandas().set_index("path")
-    for name, found in zip(names, shapes, strict=True):
-        placed = found[~shapely.is_empty(found) & ~shapely.is_missing(found)]
-        assert facts.loc[name, f"{column}.null_count"] == shapely.is_missing(found).sum()
+    for name, result in zip(names, shapes, strict=True):
+        placed = result[~shapely.is_empty(result) & ~shapely.is_missing(result)]
+        assert facts.loc[name, f"{column}.null_count"] == shapely.is_missing(result).sum()
         if not len(placed) or not complete:
             continue
         west, south, east, north = shapely.total_bounds(placed)
@@ -101,8 +101,8 @@ def assert_bounds_are_sound(
         size = (east - west) / 20
         window = shapely.box(x, y, x + size, y + size)
         read = _read(table, column, window.bounds)
-        for name, found in zip(names, shapes, strict=True):
-            if shapely.intersects(shapely.force_2d(found), window).any():
+        for name, result in zip(names, shapes, strict=True):
+            if shapely.intersects(shapely.force_2d(result), window).any():
                 assert name in read
 
 

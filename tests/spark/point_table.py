@@ -30,5 +30,5 @@ def rows_of(spark: SparkSession, path: str, *, version: int | None = None) -> li
     reader = spark.read.format("delta")
     if version is not None:
         reader = reader.option("versionAsOf", version)
-    found = reader.load(path).selectExpr("id", "name", "st_asbinary(geom) AS wkb").orderBy("id").collect()
-    return [(row.id, row.name, None if row.wkb is None else bytes(row.wkb)) for row in found]
+    rows = reader.load(path).selectExpr("id", "name", "st_asbinary(geom) AS wkb").orderBy("id").collect()
+    return [(row.id, row.name, None if row.wkb is None else bytes(row.wkb)) for row in rows]

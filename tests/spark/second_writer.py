@@ -13,7 +13,7 @@ from geolake_nb.errors import ConflictError
 from geolake_nb.formats.delta.commit import DeltaCommit, Phase, commit, find_commit, log_path
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 
 BEFORE = [Phase.START, Phase.READ_LOG, Phase.BEFORE_PUT, Phase.TEMP_WRITTEN]
 """The phases at which another writer can still win."""
@@ -57,10 +57,10 @@ class Table:
 
     def log_files(self):
         """Commits and whatever is hidden beside them, but for the check sums of Spark's file system."""
-        found = os.listdir(os.path.join(self.path, "_delta_log"))
-        return sorted(name for name in found if name.endswith((".json", ".tmp")))
+        result = os.listdir(os.path.join(self.path, "_delta_log"))
+        return sorted(name for name in result if name.endswith((".json", ".tmp")))
 
-    def restating(self, **more):
+    def updating_stats(self, **more):
         """A change that states every file anew."""
         segment = list_log(self.storage).segment()
         texts = raw_adds(self.storage, segment)["add"].to_pylist()
@@ -91,8 +91,8 @@ class Table:
 def new_table(spark, folder, *, properties=None, rows=((0,), (1, 2))):
     """A table with some of the rows in one commit, some in the next."""
     table = Table(spark, folder)
-    held = ", ".join(f"'{name}' = '{value}'" for name, value in (properties or {}).items())
-    table.sql(f"CREATE TABLE {{t}} ({COLUMNS}) USING delta" + (f" TBLPROPERTIES ({held})" if held else ""))
+    stored = ", ".join(f"'{name}' = '{value}'" for name, value in (properties or {}).items())
+    table.sql(f"CREATE TABLE {{t}} ({COLUMNS}) USING delta" + (f" TBLPROPERTIES ({stored})" if stored else ""))
     for some in rows:
         table.sql(f"INSERT INTO {{t}} SELECT /*+ COALESCE(1) */ * FROM VALUES {', '.join(ROWS[row] for row in some)}")
     return table
@@ -101,7 +101,7 @@ def new_table(spark, folder, *, properties=None, rows=((0,), (1, 2))):
 def meet(table, name, phase, act=None):
     """Let Spark, or `act` in its place, do its work while we commit, and check what comes of it."""
     statement, problem, ids = WRITERS[name]
-    ours = table.restating()
+    ours = table.updating_stats()
     base = ours.base_version
     done = []
 

@@ -70,7 +70,7 @@ def _free_port() -> int:
 
 
 def main(master: str, folder: str) -> None:
-    """What the driver does: make a table with plain Spark, mend it, cluster it, and say what came of it."""
+    """What the driver does: make a table with plain Spark, repair it, cluster it, and say what came of it."""
     import geolake_nb as gl
     from tests.spark.point_table import make_points
     from tests.spark_session import delta_session

@@ -19,9 +19,9 @@ def test_repair_and_rewrite_run_on_a_standalone_cluster(tmp_path):
         command = [sys.executable, "-m", "tests.spark.standalone_cluster", url, str(tmp_path)]
         run = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr[-3000:]
-    told = json.loads(run.stdout.splitlines()[-1])
-    assert told["executors"] == 2
-    assert told["same_rows"]
-    assert told["versions"] == [1, 2]
-    assert told["bounded"]
-    assert told["files"] > 1
+    output = json.loads(run.stdout.splitlines()[-1])
+    assert output["executors"] == 2
+    assert output["same_rows"]
+    assert output["versions"] == [1, 2]
+    assert output["bounded"]
+    assert output["files"] > 1

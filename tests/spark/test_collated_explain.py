@@ -12,15 +12,15 @@ import pyarrow as pa
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.core.collation import Collation
-from geolake_nb.core.predicate import Comparison, In, Not
-from geolake_nb.core.predicate_ops import ComparisonOp
+from geolake_nb.expressions.predicate import Comparison, In, Not
 from geolake_nb.formats.delta.commit import DeltaCommit, commit
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_adds import raw_adds
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.scan.explain import explain
+from geolake_nb.model.collation import Collation
+from geolake_nb.model.operators import ComparisonOp
+from geolake_nb.scan.explain import explain
 from geolake_nb.spark.collator import SparkCollator
+from geolake_nb.storage.storage import Storage
 
 pytestmark = pytest.mark.spark
 
@@ -41,27 +41,31 @@ class Once:
     def __init__(self, collator, texts):
         self._collator = collator
         self._ranks = {
-            one: dict(zip(texts.to_pylist(), ranks.to_pylist(), strict=True))
-            for one, ranks in collator.ranks(dict.fromkeys(self._collations(), texts)).items()
+            collation: dict(zip(texts.to_pylist(), ranks.to_pylist(), strict=True))
+            for collation, ranks in collator.ranks(dict.fromkeys(self._collations(), texts)).items()
         }
 
     def _collations(self):
         return {
-            Collation(one.provider, one.name, self.version_of(one)) for one in map(Collation.parse, COLLATIONS.values())
+            Collation(field.provider, field.name, self.version_of(field))
+            for field in map(Collation.parse, COLLATIONS.values())
         }
 
     def version_of(self, collation):
         return self._collator.version_of(collation)
 
     def ranks(self, texts):
-        return {one: pa.array([self._ranks[one][text] for text in held.to_pylist()]) for one, held in texts.items()}
+        return {
+            value: pa.array([self._ranks[value][text] for text in stored.to_pylist()])
+            for value, stored in texts.items()
+        }
 
 
 @pytest.fixture(scope="module")
 def names(corpus):
     with (corpus / "collation" / "city_names_multiscript.csv").open(encoding="utf-8") as lines:
-        found = [row["name"] for row in csv.DictReader(lines)]
-    drawn = random.Random(5).sample(found, 240)
+        result = [row["name"] for row in csv.DictReader(lines)]
+    drawn = random.Random(5).sample(result, 240)
     others = ["", " ", "Äpfel", "äpfel", "ÄPFEL", "apfel", "straße", "STRASSE", "ß", "Ⅻ", "𐐀", "i̇", "İ", "I", "\u0131"]
     return sorted([*drawn, *others], key=str.casefold)
 
@@ -83,15 +87,15 @@ def table(spark, tmp_path_factory, names):
     adds = [json.loads(text) for text in raw_adds(storage, segment).sort_by("path")["add"].to_pylist()]
     for number in (STALE, OLD, CUT):
         stats = json.loads(adds[number]["stats"])
-        held = stats.pop("statsWithCollation")
+        stored = stats.pop("statsWithCollation")
         if number == OLD:
             # Another version may order everything differently: here the lies would lose rows.
             stats["statsWithCollation"] = {
-                key.replace("78.3", "72.1"): {"minValues": {"a": "0"}, "maxValues": {"a": "0"}} for key in held
+                key.replace("78.3", "72.1"): {"minValues": {"a": "0"}, "maxValues": {"a": "0"}} for key in stored
             }
         if number == CUT:
             section = {"minValues": {"a": "z" * 32}, "maxValues": {"a": "0\x7f"}}
-            stats["statsWithCollation"] = {next(key for key in held if "UNICODE_CI." in key): section}
+            stats["statsWithCollation"] = {next(key for key in stored if "UNICODE_CI." in key): section}
         actions.append(json.dumps({"add": adds[number] | {"stats": json.dumps(stats), "dataChange": False}}))
     commit(storage, DeltaCommit(segment.version, "TEST", {}, actions, "t"))
     return gl.open(path), [adds[number]["path"] for number in (STALE, OLD, CUT)]
@@ -112,40 +116,40 @@ def literals(names):
 
 
 def filters(names):
-    asked = literals(names)
+    values = literals(names)
     for column in "abcd":
-        for number, value in enumerate(asked):
+        for number, value in enumerate(values):
             yield Comparison.of(column, "=", value)
             yield Comparison.of(column, ("<", "<=", ">", ">=", "<>")[number % 5], value)
-        yield In(column, asked[:3])
-        yield ~In(column, asked[:3])
-        yield ~Comparison.of(column, "<", asked[0])
+        yield In(column, values[:3])
+        yield ~In(column, values[:3])
+        yield ~Comparison.of(column, "<", values[0])
     for value in ("ä", "Ö", "x", "q"):
         yield Comparison.of("p", "=", value)
         yield Comparison.of("p", ">=", value)
 
 
-def as_spark(one):
+def as_spark(predicate):
     """The same filter for Spark, with its values as literals and not as text."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if isinstance(one, Not):
-        return ~as_spark(one.operand)
-    column = F.col(one.column[0])
-    if isinstance(one, In):
-        return column.isin(list(one.values))
-    compare = {"=": "eq", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "!=": "ne"}[one.op.value]
-    return getattr(operator, compare)(column, F.lit(one.value))
+    if isinstance(predicate, Not):
+        return ~as_spark(predicate.operand)
+    column = F.col(predicate.column[0])
+    if isinstance(predicate, In):
+        return column.isin(list(predicate.values))
+    compare = {"=": "eq", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "!=": "ne"}[predicate.op.value]
+    return getattr(operator, compare)(column, F.lit(predicate.value))
 
 
-def truth(spark, path, asked):
+def truth(spark, path, predicates):
     """The files in which Spark finds a row for each filter."""
     from pyspark.sql import functions as F  # noqa: N812
 
     frame = spark.read.format("delta").load(path)
-    hits = [F.max(as_spark(one).cast("int")).alias(f"h{number}") for number, one in enumerate(asked)]
+    hits = [F.max(as_spark(predicate).cast("int")).alias(f"h{number}") for number, predicate in enumerate(predicates)]
     rows = frame.groupBy(F.col("_metadata.file_name").alias("file")).agg(*hits).collect()
-    return [{row["file"] for row in rows if row[f"h{number}"]} for number in range(len(asked))]
+    return [{row["file"] for row in rows if row[f"h{number}"]} for number in range(len(predicates))]
 
 
 def kept(explanation):
@@ -156,23 +160,23 @@ def kept(explanation):
 
 def test_no_file_is_skipped_in_which_spark_finds_a_row(table, spark, names):
     opened, special = table
-    asked = list(filters(names))
+    predicates = list(filters(names))
     texts = pa.array(sorted({*names, *literals(names), *"ÄöXyZaäAÖxq"}))
     once = Once(SparkCollator(spark), texts)
     skipped = 0
-    for one, holding in zip(asked, truth(spark, opened.location, asked), strict=True):
-        found = explain(opened.snapshot, one, collator=once)
-        assert holding <= kept(found), str(one)
-        skipped += len(opened.files) - len(kept(found))
-        if "p" not in str(one).split()[:1]:
-            assert {path.rpartition("/")[2] for path in special[:2]} <= kept(found)
-    assert skipped > len(asked) * 2
+    for predicate, holding in zip(predicates, truth(spark, opened.location, predicates), strict=True):
+        explanation = explain(opened.snapshot, predicate, collator=once)
+        assert holding <= kept(explanation), str(predicate)
+        skipped += len(opened.files) - len(kept(explanation))
+        if "p" not in str(predicate).split()[:1]:
+            assert {path.rpartition("/")[2] for path in special[:2]} <= kept(explanation)
+    assert skipped > len(predicates) * 2
 
 
 def test_the_session_compares(table, spark):
     opened, (stale, old, cut) = table
-    found = opened.explain("a = 'ÄPFEL'", spark=spark)
-    reasons = dict(zip(found.files["path"].to_pylist(), found.files["reason"].to_pylist(), strict=True))
+    explanation = opened.explain("a = 'ÄPFEL'", spark=spark)
+    reasons = dict(zip(explanation.files["path"].to_pylist(), explanation.files["reason"].to_pylist(), strict=True))
     assert reasons[stale] == "no_collated_statistics"
     assert reasons[old] == "collation_version_differs"
     assert reasons[cut] == "unusable_bounds"
@@ -180,14 +184,14 @@ def test_the_session_compares(table, spark):
     assert counts["in_range"] >= 1
     assert counts["scalar_statistics"] >= 2
     # The session of this process is found without being named.
-    assert opened.explain("a = 'ÄPFEL'").read.files == found.read.files
+    assert opened.explain("a = 'ÄPFEL'").read.files == explanation.read.files
 
 
 def test_without_a_collator_every_file_is_kept(table):
     opened, _ = table
-    found = explain(opened.snapshot, "a = 'ÄPFEL'")
-    assert found.read.files == len(opened.files)
-    assert "no_collator" not in set(found.files["reason"].to_pylist())  # the filter names no version
+    explanation = explain(opened.snapshot, "a = 'ÄPFEL'")
+    assert explanation.read.files == len(opened.files)
+    assert "no_collator" not in set(explanation.files["reason"].to_pylist())  # the filter names no version
 
 
 def test_a_collation_that_the_filter_names(table, spark):
@@ -203,20 +207,20 @@ def test_a_collation_that_the_filter_names(table, spark):
         "icu.en_US": len(opened.files),
         "icu.sv": len(opened.files) - 1,
     }.items():
-        asked = Comparison(ComparisonOp.EQ, ("a",), "ÄPFEL", Collation.parse(other))
-        assert explain(opened.snapshot, asked, collator=collator).read.files == read, other
+        predicate = Comparison(ComparisonOp.EQ, ("a",), "ÄPFEL", Collation.parse(other))
+        assert explain(opened.snapshot, predicate, collator=collator).read.files == read, other
 
 
 def test_row_groups_of_kept_files_follow(table, spark):
     opened, _ = table
-    found = opened.explain("a = 'ÄPFEL'", row_groups=True, spark=spark)
-    assert found.row_groups["kept"].to_pylist().count(True) == found.read.files
+    explanation = opened.explain("a = 'ÄPFEL'", row_groups=True, spark=spark)
+    assert explanation.row_groups["kept"].to_pylist().count(True) == explanation.read.files
 
 
 def test_ranks_are_equal_for_texts_that_are_equal(spark):
     collator = SparkCollator(spark)
     texts = pa.array(["b", "A", "a", "ä", "", "B"])
     ranks = collator.ranks({Collation("icu", "UNICODE_CI_AI", "1"): texts, Collation("icu", "UNICODE", "1"): texts})
-    loose, strict = (one.to_pylist() for one in ranks.values())
+    loose, strict = (rank.to_pylist() for rank in ranks.values())
     assert loose == [3, 2, 2, 2, 1, 3]
     assert strict[4] < strict[2] < strict[1] < strict[3] < strict[0] < strict[5]

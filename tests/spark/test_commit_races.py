@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from geolake_nb.errors import AlreadyThereError, OutcomeUnknownError, RefusedError
+from geolake_nb.formats.delta import log_store
 from geolake_nb.formats.delta.commit import Phase, commit, log_path
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.spark import log_store
 from tests.spark.second_writer import BEFORE, ROWS, WRITERS, Table, meet, new_table, replaying
 
 pytestmark = pytest.mark.spark
@@ -48,7 +48,7 @@ def test_a_second_writer_comes_after_our_commit(copied):
 
 def test_spark_shows_our_commits_in_its_history_and_writes_on(copied):
     table = copied("history")
-    made = commit(table.storage, table.restating(metrics={"numFiles": "3"}))
+    made = commit(table.storage, table.updating_stats(metrics={"numFiles": "3"}))
     newest = table.sql("DESCRIBE HISTORY {t}").collect()[0]
     assert (newest["version"], newest["operation"]) == (made.version, "GEOLAKE REPAIR")
     assert newest["operationParameters"] == {"columns": '["x"]'}
@@ -63,9 +63,9 @@ def test_spark_shows_our_commits_in_its_history_and_writes_on(copied):
 
 def test_times_in_commits_rise_between_our_commits_and_those_of_spark(spark, tmp_path):
     table = new_table(spark, tmp_path / "t", properties={"delta.enableInCommitTimestamps": "true"}, rows=[[0]])
-    made = commit(table.storage, table.restating())
+    made = commit(table.storage, table.updating_stats())
     table.sql(f"INSERT INTO {{t}} VALUES {ROWS[1]}")
-    once_more = table.restating()
+    once_more = table.updating_stats()
     last = commit(
         table.storage,
         once_more,
@@ -111,7 +111,7 @@ def test_files_of_a_checkpoint_are_stated_as_they_were(spark, tmp_path, properti
     before = table.state()
     assert any("deletionVector" in file for file in before)
     assert all("baseRowId" in file and "stats" in file for file in before)
-    made = commit(table.storage, table.restating())
+    made = commit(table.storage, table.updating_stats())
     after = table.state()
     assert after == before
     assert made.version == segment.version + 1
@@ -127,7 +127,9 @@ def test_the_store_of_the_session_is_used_where_it_excludes_other_writers(spark)
     with pytest.raises(RefusedError) as caught:
         log_store.session_put(spark, "s3://bucket/t")
     text = str(caught.value)
-    assert text.startswith("s3://bucket/t: the log store io.delta.storage.S3SingleDriverLogStore does not keep two")
+    assert text.startswith(
+        "s3://bucket/t: the log store io.delta.storage.S3SingleDriverLogStore does not prevent concurrent"
+    )
     assert "spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore" in text
     assert "single_writer=True" in text
     assert log_store.session_put(spark, "s3://bucket/t", single_writer=True) is not None
@@ -148,7 +150,7 @@ def test_the_store_of_the_session_writes_the_same_bytes_once(spark, tmp_path):
 def test_a_store_that_cannot_be_reached_leaves_the_outcome_open(spark):
     # Nothing on the class path speaks to S3.
     put = log_store.session_put(spark, "s3://bucket/t", single_writer=True)
-    with pytest.raises(OutcomeUnknownError, match="may have been written or not"):
+    with pytest.raises(OutcomeUnknownError, match="the state of the file is unknown"):
         put(log_path(0), b"{}\n")
 
 

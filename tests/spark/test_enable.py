@@ -35,8 +35,8 @@ def test_wkb_ewkb_and_wkt_become_geometries_and_geographies(spark, tmp_path):
     save(spark, tmp_path / "t", rows, "id long, geom binary, e binary, w string, p int", partition_by=["p"])
     report = enable(tmp_path / "t", spark, geom=gl.geometry(), e=gl.geometry("EPSG:4326"), w=gl.geography())
     assert report.version == 1
-    found = rows_of(spark, tmp_path / "t", "id", "geom", "e", "w", "p", geo=("geom", "e", "w"))
-    assert found == Counter((number, *[iso(text)] * 3, number % 2) for number, text in enumerate(SHAPES))
+    result = rows_of(spark, tmp_path / "t", "id", "geom", "e", "w", "p", geo=("geom", "e", "w"))
+    assert result == Counter((number, *[iso(text)] * 3, number % 2) for number, text in enumerate(SHAPES))
     table = gl.open(str(tmp_path / "t"))
     assert str(table.schema).splitlines()[1:4] == [
         "geom: geometry(OGC:CRS84)", "e: geometry(OGC:CRS84)", "w: geography(OGC:CRS84, spherical)",
@@ -47,7 +47,7 @@ def test_wkb_ewkb_and_wkt_become_geometries_and_geographies(spark, tmp_path):
     for column in ("geom", "e"):
         assert_bounds_are_sound(tmp_path / "t", column)
     assert_bounds_are_sound(tmp_path / "t", "w", windows=0)
-    assert not [one for one in table.check(deep=True) if one.severity.name == "ERROR"]
+    assert not [finding for finding in table.check(deep=True) if finding.severity.name == "ERROR"]
     before = rows_of(spark, tmp_path / "t", "id", "w", "p", geo=(), version=0)
     assert before == Counter((number, text, number % 2) for number, text in enumerate(SHAPES))
     history = spark.sql(f"DESCRIBE HISTORY delta.`{tmp_path / 't'}`").orderBy("version").collect()
@@ -65,7 +65,7 @@ def test_bad_rows_are_named_and_nothing_is_committed(spark, tmp_path):
     with pytest.raises(JobError) as caught:
         enable(tmp_path / "t", spark, geom=gl.geometry())
     assert "geom: 2 values" in caught.value.what
-    assert "no WKB: the value ends inside a geometry: X'0101'" in caught.value.what
+    assert "not valid WKB: the value ends inside a geometry: X'0101'" in caught.value.what
     assert "SRID 3857 is not the column's OGC:CRS84: X'0101000020110f0000" in caught.value.what
     table = gl.open(str(tmp_path / "t"))
     assert (table.version, str(table.schema).splitlines()[1]) == (0, "geom: binary")
@@ -88,10 +88,12 @@ def test_column_mapping_and_deleted_rows_are_kept_out_and_in(spark, tmp_path):
     enable(path, spark, geom=gl.geometry(), **{"s.w": gl.geometry("EPSG:3857")})
     table = gl.open(str(path))
     assert table.files.table["deleted_rows"].to_pylist() == [0] * len(table.files)
-    found = spark.read.format("delta").load(str(path)).selectExpr("id", "st_asbinary(geom)", "st_asbinary(s.w)", "s.n")
+    read_back = (
+        spark.read.format("delta").load(str(path)).selectExpr("id", "st_asbinary(geom)", "st_asbinary(s.w)", "s.n")
+    )
     wanted = [(number, iso(text), iso(text), number) for number, text in enumerate(SHAPES) if number != 3]
     assert Counter(
-        tuple(bytes(one) if isinstance(one, bytearray) else one for one in row) for row in found.collect()
+        tuple(bytes(value) if isinstance(value, bytearray) else value for value in row) for row in read_back.collect()
     ) == (Counter(wanted))
     facts = table.files.table
     for column in ("geom", "s.w"):

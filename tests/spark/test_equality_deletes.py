@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from geolake_nb.spark import iceberg_commit
+from geolake_nb.formats.iceberg import commit as iceberg_commit
 from tests.spark.named_iceberg import named, points
 
 __all__ = ["named"]
@@ -31,12 +31,12 @@ class Deleter:
         names = list(rows[0])
         schema = table.schema().select(names)
         ids = self._jvm.java.lang.reflect.Array.newInstance(self._jvm.java.lang.Integer.TYPE, len(names))
-        for place, name in enumerate(names):
-            ids[place] = schema.findField(name).fieldId()
+        for index, name in enumerate(names):
+            ids[index] = schema.findField(name).fieldId()
         builder = getattr(iceberg.data, "GenericFileWriterFactory$Builder")(table)
         builder.deleteFileFormat(iceberg.FileFormat.PARQUET).equalityFieldIds(ids).equalityDeleteRowSchema(schema)
-        place = table.locationProvider().newDataLocation(f"{uuid.uuid4()}-deletes.parquet")
-        file = iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(table.io().newOutputFile(place))
+        index = table.locationProvider().newDataLocation(f"{uuid.uuid4()}-deletes.parquet")
+        file = iceberg.encryption.EncryptedFiles.plainAsEncryptedOutput(table.io().newOutputFile(index))
         key = None
         if partition is not None:
             key = iceberg.data.GenericRecord.create(table.spec().partitionType())
@@ -55,7 +55,7 @@ class Deleter:
 def numbers(named, table):
     """The sequence numbers of live data files."""
     entries = named.sql(f"SELECT sequence_number AS n FROM {table}.entries WHERE status < 2 AND data_file.content = 0")
-    return {one["n"] for one in entries}
+    return {entry["n"] for entry in entries}
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -70,7 +70,7 @@ def test_deleted_rows_stay_away_and_rows_that_came_later_stay(named, spark, vers
     deleter.delete({"name": None, "n": 3}, {"name": "d", "n": 9})
     named.sql(f"INSERT INTO {table} VALUES (2, 'again', 2), (3, NULL, 3)")
     before = named.sql(f"SELECT * FROM {table} ORDER BY id")
-    assert [(one["id"], one["name"]) for one in before] == [(1, "a"), (2, "again"), (3, None), (4, "d")]
+    assert [(row["id"], row["name"]) for row in before] == [(1, "a"), (2, "again"), (3, None), (4, "d")]
     last = max(numbers(named, table))
 
     plan = named.open(table).plan_rewrite(cluster_by="id")
@@ -80,9 +80,9 @@ def test_deleted_rows_stay_away_and_rows_that_came_later_stay(named, spark, vers
     # The new files are as old as the newest deletes that they have been through, and no older.
     assert numbers(named, table) == {last}
     deleter.delete({"id": 1})
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table} ORDER BY id")] == [2, 3, 4]
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table} ORDER BY id")] == [2, 3, 4]
     named.open(table).plan_rewrite(cluster_by="name").apply(spark=spark)
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table} ORDER BY id")] == [2, 3, 4]
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table} ORDER BY id")] == [2, 3, 4]
 
 
 def test_deletes_that_others_commit_meanwhile_count_for_the_new_files(named, spark, monkeypatch):
@@ -95,10 +95,10 @@ def test_deletes_that_others_commit_meanwhile_count_for_the_new_files(named, spa
     make, done = iceberg_commit.live_files, []
 
     def delete_first(*arguments, **options):
-        found = list(make(*arguments, **options))
+        result = list(make(*arguments, **options))
         if not done:
             done.append(deleter.delete({"id": 11}, {"id": 2}))
-        return found
+        return result
 
     monkeypatch.setattr(iceberg_commit, "live_files", delete_first)
     report = named.open(table).plan_rewrite(cluster_by="g").apply(spark=spark)
@@ -106,8 +106,8 @@ def test_deletes_that_others_commit_meanwhile_count_for_the_new_files(named, spa
     # Seven were live when they were written; the two that were deleted since are hidden by those deletes.
     assert report.metrics["rows_written"] == 7
     after = named.sql(f"SELECT {ROWS} FROM {table} ORDER BY id")
-    assert after == [one for one in before if one["id"] not in (2, 11)]
-    assert [one["id"] for one in after] == [1, 3, 10, 12, 13]
+    assert after == [row for row in before if row["id"] not in (2, 11)]
+    assert [row["id"] for row in after] == [1, 3, 10, 12, 13]
 
 
 def test_deletes_of_one_partition_leave_the_others_alone(named, spark):
@@ -118,7 +118,7 @@ def test_deletes_of_one_partition_leave_the_others_alone(named, spark):
     named.sql(f"INSERT INTO {table} VALUES (1, 'a'), (1, 'b'), (2, 'b'), (1, NULL)")
     Deleter(spark, named.warehouse / "db" / "equal_parts").delete({"id": 1}, partition=["b"])
     before = named.sql(f"SELECT * FROM {table} ORDER BY id, k")
-    assert [tuple(one.values()) for one in before] == [(1, None), (1, "a"), (2, "b")]
+    assert [tuple(row.values()) for row in before] == [(1, None), (1, "a"), (2, "b")]
     # Only one partition is written again: the delete file stays for what it may still take away.
     named.open(table).plan_rewrite(cluster_by="id", where="k = 'b'").apply(spark=spark)
     assert named.sql(f"SELECT * FROM {table} ORDER BY id, k") == before

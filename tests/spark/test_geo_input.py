@@ -10,10 +10,10 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.geoparquet import GeoEncoding
-from geolake_nb.core.types import GeometryEncoding
+from geolake_nb.changes.write_job import GeoInput
 from geolake_nb.errors import SchemaError
-from geolake_nb.planning.writing.job import GeoInput
+from geolake_nb.model.types import GeometryEncoding
+from geolake_nb.parquet.geoparquet import GeoEncoding
 from geolake_nb.spark.geo_input import SHOWN, GeoReader
 
 WKB, WKT, GEOARROW = GeometryEncoding.WKB, GeometryEncoding.WKT, GeometryEncoding.GEOARROW
@@ -51,18 +51,18 @@ def read(values, type_, encoding=WKB, **options):
     ],
 )
 def test_an_srid_has_to_name_the_crs_of_the_column(crs, srid, good):
-    found, reader = read([ewkb("POINT Z (1 2 3)", srid), iso("POINT (1 2)")], gl.geometry(crs))
-    assert found.to_pylist() == [iso("POINT Z (1 2 3)") if good else None, iso("POINT (1 2)")]
-    assert [one.count for one in reader.bad] == ([] if good else [1])
+    parsed, reader = read([ewkb("POINT Z (1 2 3)", srid), iso("POINT (1 2)")], gl.geometry(crs))
+    assert parsed.to_pylist() == [iso("POINT Z (1 2 3)") if good else None, iso("POINT (1 2)")]
+    assert [values_.count for values_ in reader.bad] == ([] if good else [1])
     if not good:
         assert f"SRID {srid} is not the column's {crs}" in reader.bad[0].first[0]
 
 
 def test_texts_are_read_with_all_their_axes_and_with_an_srid():
     texts = ["POINT ZM (1 2 3 4)", " linestring (0 0, 1 1)", "SRID=4326; POINT M (1 2 3)", "POLYGON EMPTY", None]
-    found, reader = read(texts, gl.geometry(), WKT)
+    parsed, reader = read(texts, gl.geometry(), WKT)
     wanted = ["POINT ZM (1 2 3 4)", "LINESTRING (0 0, 1 1)", "POINT M (1 2 3)", "POLYGON EMPTY"]
-    assert found.to_pylist() == [*map(iso, wanted), None]
+    assert parsed.to_pylist() == [*map(iso, wanted), None]
     assert not reader.bad
 
 
@@ -70,43 +70,43 @@ def test_bad_values_are_counted_and_the_first_few_named():
     values = [b"\1\1"] * 20 + [iso("POINT (1 2)")]
     reader = GeoReader({"g": GeoInput(gl.geometry(), WKB)})
     for start in (0, 7):
-        reader.read(pa.record_batch({"g": values[start:]}), place=lambda row, start=start: f"row {start + row}")
+        reader.read(pa.record_batch({"g": values[start:]}), row_name=lambda row, start=start: f"row {start + row}")
     (bad,) = reader.bad
     assert (bad.count, len(bad.first)) == (33, SHOWN)
-    assert bad.first[0] == "row 0: no WKB: the value ends inside a geometry: X'0101'"
+    assert bad.first[0] == "row 0: not valid WKB: the value ends inside a geometry: X'0101'"
 
 
 @pytest.mark.parametrize("text", ["POINT (1", "nothing", "", "POINT (1 2)\0", "GEOMETRYCOLLECTION(" * 500])
 def test_a_text_that_is_no_shape_is_bad_and_others_are_not(text):
-    found, reader = read(["POINT (1 2)", text], gl.geometry(), WKT)
-    assert found.to_pylist() == [iso("POINT (1 2)"), None]
+    parsed, reader = read(["POINT (1 2)", text], gl.geometry(), WKT)
+    assert parsed.to_pylist() == [iso("POINT (1 2)"), None]
     assert reader.bad[0].count == 1
-    assert reader.bad[0].first[0].startswith("no WKT: ")
+    assert reader.bad[0].first[0].startswith("not valid WKT: ")
 
 
 def test_a_geography_has_longitudes_and_latitudes():
     values = [iso("POINT (181 0)"), iso("POINT (0 -91)"), iso("POINT (180 90)"), iso("POINT EMPTY"), None]
-    found, reader = read(values, gl.geography())
-    assert found.to_pylist() == [None, None, iso("POINT (180 90)"), iso("POINT EMPTY"), None]
+    parsed, reader = read(values, gl.geography())
+    assert parsed.to_pylist() == [None, None, iso("POINT (180 90)"), iso("POINT EMPTY"), None]
     assert reader.bad[0].count == 2
-    found, reader = read(values, gl.geometry())
+    parsed, reader = read(values, gl.geometry())
     assert not reader.bad
 
 
 def test_shapes_in_structs_are_read_and_the_rest_stays():
     rows = pa.array([{"x": 1, "g": "POINT (1 2)"}, None, {"x": None, "g": None}, {"x": 3, "g": "no"}])
     reader = GeoReader({"s.g": GeoInput(gl.geometry(), WKT)})
-    found = reader.read(pa.record_batch({"s": rows, "id": [1, 2, 3, 4]}))
+    result = reader.read(pa.record_batch({"s": rows, "id": [1, 2, 3, 4]}))
     wanted = [{"x": 1, "g": iso("POINT (1 2)")}, None, {"x": None, "g": None}, {"x": 3, "g": None}]
-    assert found["s"].to_pylist() == wanted
-    assert found["id"].to_pylist() == [1, 2, 3, 4]
+    assert result["s"].to_pylist() == wanted
+    assert result["id"].to_pylist() == [1, 2, 3, 4]
     assert reader.bad[0].count == 1
 
 
 def test_a_slice_of_a_column_is_read_from_its_start():
     column = pa.array([b"bad", ewkb("POINT (1 2)", 4326), None, iso("POINT (3 4)")])[1:]
-    found, reader = read(column, gl.geometry())
-    assert found.to_pylist() == [iso("POINT (1 2)"), None, iso("POINT (3 4)")]
+    parsed, reader = read(column, gl.geometry())
+    assert parsed.to_pylist() == [iso("POINT (1 2)"), None, iso("POINT (3 4)")]
     assert not reader.bad
 
 
@@ -128,34 +128,34 @@ def test_texts_are_written_with_every_bit_of_their_coordinates(encoding):
         ),
         None,
     ]
-    found, reader = read(values, gl.geometry(encoding=encoding))
+    parsed, reader = read(values, gl.geometry(encoding=encoding))
     assert not reader.bad
-    back = {"wkt": shapely.from_wkt, "geojson": shapely.from_geojson}[encoding](np.array(found.to_pylist(), object))
+    back = {"wkt": shapely.from_wkt, "geojson": shapely.from_geojson}[encoding](np.array(parsed.to_pylist(), object))
     assert shapely.to_wkb(back, flavor="iso", byte_order=1, output_dimension=4).tolist() == values
 
 
 def test_wkt_holds_m_and_what_is_no_number():
     texts = ["POINT M (1 2 3)", "POINT ZM (-0.0 2 3 4)", "LINESTRING (1 NaN, 2 Infinity)", "MULTIPOINT ((1 2), EMPTY)"]
-    found, reader = read([iso(text) for text in texts], gl.geometry(encoding="wkt"))
+    parsed, reader = read([iso(text) for text in texts], gl.geometry(encoding="wkt"))
     assert not reader.bad
-    assert [iso(text) for text in found.to_pylist()] == [iso(text) for text in texts]
+    assert [iso(text) for text in parsed.to_pylist()] == [iso(text) for text in texts]
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("POINT M (1 2 3)", "GeoJSON has no M"),
-        ("GEOMETRYCOLLECTION ZM (LINESTRING ZM (1 2 3 4, 5 6 7 8))", "GeoJSON has no M"),
-        ("MULTIPOINT ((1 2), EMPTY)", "GeoJSON has no such empty part"),
-        ("POINT Z EMPTY", "GeoJSON has no such empty part"),
-        ("LINESTRING (1 NaN, 2 3)", "GeoJSON has no coordinate that is no finite number"),
+        ("POINT M (1 2 3)", "GeoJSON cannot store M values"),
+        ("GEOMETRYCOLLECTION ZM (LINESTRING ZM (1 2 3 4, 5 6 7 8))", "GeoJSON cannot store M values"),
+        ("MULTIPOINT ((1 2), EMPTY)", "GeoJSON cannot store such an empty part"),
+        ("POINT Z EMPTY", "GeoJSON cannot store such an empty part"),
+        ("LINESTRING (1 NaN, 2 3)", "GeoJSON cannot store non-finite coordinates"),
     ],
 )
 def test_a_value_that_geojson_cannot_hold_is_bad_and_others_are_not(text, reason):
     reader = GeoReader({"g": GeoInput(gl.geometry(encoding="geojson"), WKB)})
     values = pa.record_batch({"g": [iso("POINT (1 2)"), iso(text)]})
-    found = reader.read(values, place=lambda row: f"row {row}")["g"].to_pylist()
-    assert found == ['{"type":"Point","coordinates":[1.0,2.0]}', None]
+    texts = reader.read(values, row_name=lambda row: f"row {row}")["g"].to_pylist()
+    assert texts == ['{"type":"Point","coordinates":[1.0,2.0]}', None]
     (bad,) = reader.bad
     assert bad.count == 1
     assert bad.first[0].startswith(f"row 1: {reason}: X'")
@@ -165,17 +165,17 @@ def test_a_value_that_geojson_cannot_hold_is_bad_and_others_are_not(text, reason
 def test_an_arc_and_an_open_ring_are_bad_where_text_is_written(encoding):
     arc = struct.pack("<BII6d", 1, 8, 3, 0, 0, 1, 1, 2, 0)
     ring = struct.pack("<BIII6d", 1, 3, 1, 3, 0, 0, 1, 0, 1, 1)
-    found, reader = read([arc, iso("POINT (1 2)"), ring, None], gl.geometry(encoding=encoding))
-    assert [one is None for one in found.to_pylist()] == [True, False, True, True]
+    parsed, reader = read([arc, iso("POINT (1 2)"), ring, None], gl.geometry(encoding=encoding))
+    assert [value is None for value in parsed.to_pylist()] == [True, False, True, True]
     assert reader.bad[0].count == 2
-    assert "is not written as" in reader.bad[0].first[0]
+    assert "cannot be written as" in reader.bad[0].first[0]
 
 
 def test_sparks_own_shapes_come_with_their_srid():
     kind = pa.struct([("srid", pa.int32()), ("wkb", pa.binary())])
     rows = [{"srid": 4326, "wkb": iso("POINT (1 2)")}, None, {"srid": 3857, "wkb": iso("POINT (3 4)")}]
-    found, reader = read(pa.array(rows, kind), gl.geometry())
-    assert found.to_pylist() == [iso("POINT (1 2)"), None, None]
+    parsed, reader = read(pa.array(rows, kind), gl.geometry())
+    assert parsed.to_pylist() == [iso("POINT (1 2)"), None, None]
     assert "SRID 3857" in reader.bad[0].first[0]
 
 
@@ -187,13 +187,13 @@ def test_coordinates_are_those_of_the_corpus(corpus, kind):
     native = pq.read_table(folder / f"data-{kind.value}-encoding_native.parquet")["geometry"].combine_chunks()
     wanted = pq.read_table(folder / f"data-{kind.value}-encoding_wkb.parquet")["geometry"].combine_chunks()
     wanted = getattr(wanted, "storage", wanted)
-    found, reader = read(native, gl.geometry(), GEOARROW, native={"g": kind})
+    parsed, reader = read(native, gl.geometry(), GEOARROW, native={"g": kind})
     assert not reader.bad
-    shapes, others = (shapely.from_wkb(np.array(one.to_pylist(), object)) for one in (found, wanted))
+    shapes, others = (shapely.from_wkb(np.array(wkb.to_pylist(), object)) for wkb in (parsed, wanted))
     assert [str(shape) for shape in shapes] == [str(shape) for shape in others]
 
 
 @pytest.mark.parametrize("values", [[1, 2], [[b"a"]]])
 def test_a_column_of_another_type_is_refused(values):
-    with pytest.raises(SchemaError, match="are no WKB"):
+    with pytest.raises(SchemaError, match="expected WKB, got values of type"):
         read(values, gl.geometry())

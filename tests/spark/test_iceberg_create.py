@@ -13,7 +13,7 @@ import geolake_nb as gl
 from geolake_nb.api.writing import plan_write
 from geolake_nb.cli import main
 from geolake_nb.errors import ConflictError, OpenError, RefusedError
-from geolake_nb.spark import iceberg_commit
+from geolake_nb.formats.iceberg import commit as iceberg_commit
 from tests.spark.named_iceberg import doubles, named
 
 __all__ = ["named"]
@@ -52,7 +52,7 @@ def rows(*ids):
 
 def location(named, table):
     return next(
-        one["data_type"] for one in named.sql(f"DESCRIBE TABLE EXTENDED {table}") if one["col_name"] == "Location"
+        row["data_type"] for row in named.sql(f"DESCRIBE TABLE EXTENDED {table}") if row["col_name"] == "Location"
     )
 
 
@@ -66,34 +66,34 @@ def test_a_table_is_made_where_its_catalog_places_it_and_grows_by_its_name(named
     plan = plan_write(
         rows(1, 2), table, format="iceberg", columns={"g": gl.geometry()}, partition_by="k", properties={"note": "mine"}
     )
-    assert f"The catalog {kind.partition('-')[2]} chooses where the files lie." in str(plan)
+    assert f"The catalog {kind.partition('-')[2]} chooses the location of the files." in str(plan)
     report = plan.apply(spark=spark)
     assert (report.location, report.metrics["rows_written"]) == (table, 2)
     assert plan.apply(spark=spark).version == report.version
-    with pytest.raises(RefusedError, match="is the first of the table, and nothing was there before"):
+    with pytest.raises(RefusedError, match="is the first of the table: there is nothing to go back to"):
         report.undo(spark=spark)
     assert len(named.sql(f"SELECT * FROM {table}.snapshots")) == 1
 
     gl.write(rows(3), table, format="iceberg", mode="append", spark=spark)
     assert named.sql(f"SELECT id, k, hex(st_asbinary(g)) AS g FROM {table} ORDER BY id") == [
-        {"id": one["id"], "k": one["k"], "g": one["g"].hex().upper()} for one in rows(1, 2, 3).to_pylist()
+        {"id": value["id"], "k": value["k"], "g": value["g"].hex().upper()} for value in rows(1, 2, 3).to_pylist()
     ]
     files = named.sql(f"SELECT file_path, lower_bounds, partition FROM {table}.files ORDER BY record_count, file_path")
-    assert {one["partition"][0] for one in files} == {"k0", "k1"}
-    assert doubles(1, -1) in [one["lower_bounds"]["3"] for one in files]
+    assert {file["partition"][0] for file in files} == {"k0", "k1"}
+    assert doubles(1, -1) in [file["lower_bounds"]["3"] for file in files]
     home = location(named, table)
-    assert all(below(one["file_path"], home) for one in files)
+    assert all(below(file["file_path"], home) for file in files)
     assert {"key": "note", "value": "mine"} in named.sql(f"SHOW TBLPROPERTIES {table}")
 
-    found = gl.open(table)
-    assert found.version != report.version
-    assert found.files.table["rows"].to_pylist() == [1, 1, 1]
-    with pytest.raises(RefusedError, match=r"made\.\w+: there is a table already; give another name, or add rows with"):
+    opened = gl.open(table)
+    assert opened.version != report.version
+    assert opened.files.table["rows"].to_pylist() == [1, 1, 1]
+    with pytest.raises(RefusedError, match=r"made\.\w+: the table already exists; give another name, or add rows with"):
         gl.write(rows(4), table, format="iceberg", spark=spark)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_two_that_make_a_table_one_wins_and_the_other_is_told(named, spark, catalogs, monkeypatch, kind):
+def test_of_two_that_create_a_table_one_wins_and_the_other_gets_an_error(named, spark, catalogs, monkeypatch, kind):
     table = f"{catalogs(kind)}.made.{kind.partition('-')[0]}_raced"
     first, second = (plan_write(rows(id_), table, format="iceberg") for id_ in (1, 2))
     stage, won = iceberg_commit.stage_table, []
@@ -106,24 +106,24 @@ def test_of_two_that_make_a_table_one_wins_and_the_other_is_told(named, spark, c
         return staged
 
     monkeypatch.setattr(iceberg_commit, "stage_table", stage_and_lose)
-    with pytest.raises(ConflictError, match="another made the table in the meantime; see what it holds"):
+    with pytest.raises(ConflictError, match="the table was created in the meantime; inspect it"):
         second.apply(spark=spark)
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table}")] == [1]
-    with pytest.raises(ConflictError, match="another made the table in the meantime"):
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table}")] == [1]
+    with pytest.raises(ConflictError, match="the table was created in the meantime"):
         second.apply(spark=spark)
     assert first.apply(spark=spark).version == won[0].version
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table}")] == [1]
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table}")] == [1]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.endswith("ice")])
-def test_a_namespace_that_is_missing_is_told_before_a_row_is_read(spark, catalogs, kind):
+def test_a_missing_namespace_is_reported_before_a_row_is_read(spark, catalogs, kind):
     table = f"{catalogs(kind)}.nowhere.t"
     plan = plan_write(rows(1), table, format="iceberg")
-    with pytest.raises(RefusedError) as told:
+    with pytest.raises(RefusedError) as output:
         plan.apply(spark=spark, on_progress=lambda *_: pytest.fail("a job runs"))
     catalog = kind.partition("-")[2]
-    assert str(told.value) == (
-        f"{table}: the catalog '{catalog}' has no namespace 'nowhere'; make the namespace first, or name another"
+    assert str(output.value) == (
+        f"{table}: the catalog '{catalog}' has no namespace 'nowhere'; create the namespace first, or name another"
     )
 
 
@@ -132,7 +132,7 @@ def test_a_catalog_of_folders_makes_the_namespace(named, spark, catalogs):
     assert named.sql("SELECT count(*) AS n FROM ice.fresh.deep.t") == [{"n": 1}]
 
 
-def test_a_name_without_a_catalog_is_told_from_a_folder(spark, tmp_path, monkeypatch):
+def test_a_name_without_a_catalog_is_not_a_folder(spark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(OpenError, match=r"no catalog 'a' is configured; .* or write \./a\.b\.c for a folder"):
         gl.write(rows(1), "a.b.c", format="iceberg", spark=spark)
@@ -143,7 +143,7 @@ def test_a_name_without_a_catalog_is_told_from_a_folder(spark, tmp_path, monkeyp
 
 def test_a_sql_catalog_without_a_warehouse_cannot_place_a_table(named, spark):
     named.sql("CREATE NAMESPACE IF NOT EXISTS jdbc.made")
-    with pytest.raises(RefusedError, match="the catalog 'jdbc' has no warehouse, so that it cannot say where a new"):
+    with pytest.raises(RefusedError, match="the catalog 'jdbc' has no warehouse to create a table in"):
         gl.write(rows(1), "jdbc.made.nowhere", format="iceberg", spark=spark)
 
 
@@ -164,7 +164,7 @@ def test_parquet_files_become_a_table_of_a_catalog_in_python_and_in_a_shell(name
         "g=geometry(OGC:CRS84)",
     ]
     assert main(words) == 0
-    assert "The catalog rest chooses where the files lie." in capsys.readouterr().out
+    assert "The catalog rest chooses the location of the files." in capsys.readouterr().out
     assert main([*words, "--apply"]) == 0
     for name in ("converted", "shelled"):
         assert named.sql(f"SELECT count(*) AS n, sum(id) AS s FROM rest.made.{name}") == [{"n": 50, "s": 1225}]
@@ -176,6 +176,6 @@ def test_the_files_that_a_table_is_made_of_do_not_lie_in_it(named, spark, catalo
     folder.mkdir(parents=True)
     pq.write_table(rows(1), folder / "a.parquet")
     plan = gl.open(folder).plan_convert(f"{catalog}.made.inside", format="iceberg")
-    with pytest.raises(RefusedError, match="the new table and the files that it is made of would lie in one another"):
+    with pytest.raises(RefusedError, match="the new table and its source files would be in the same folder"):
         plan.apply(spark=spark)
     assert sorted(os.listdir(folder)) == ["a.parquet"]

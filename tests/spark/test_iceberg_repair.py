@@ -9,7 +9,8 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.errors import ConflictError, NotATableError, RefusedError
-from geolake_nb.spark import iceberg_commit, iceberg_jvm
+from geolake_nb.formats.iceberg import commit as iceberg_commit
+from geolake_nb.formats.iceberg import jvm_table as iceberg_jvm
 from tests.spark.named_iceberg import doubles, named, points, row, shape
 
 __all__ = ["named"]
@@ -32,20 +33,20 @@ def test_a_repaired_table_has_the_same_rows_and_bounds(named, spark, catalog):
     rows = named.sql(f"SELECT {COLUMNS} FROM {table} ORDER BY id")
     files = named.sql(f"SELECT content, {OTHERS} FROM {table}.files ORDER BY file_path")
     assert all(
-        3 not in map(int, one["lower_bounds"] or {}) for one in named.sql(f"SELECT lower_bounds FROM {table}.files")
+        3 not in map(int, file["lower_bounds"] or {}) for file in named.sql(f"SELECT lower_bounds FROM {table}.files")
     )
 
     plan = named.open(table).plan_repair(verify=True)
     report = plan.apply(spark=spark)
-    assert report.metrics["files_restated"] == 3
+    assert report.metrics["files_updated"] == 3
     assert plan.apply(spark=spark).version == report.version
 
     assert named.sql(f"SELECT {COLUMNS} FROM {table} ORDER BY id") == rows
     assert len(rows) == 9
     assert named.sql(f"SELECT content, {OTHERS} FROM {table}.files ORDER BY file_path") == files
     bounds = {
-        one["record_count"]: (one["lower_bounds"], one["upper_bounds"])
-        for one in named.sql(f"SELECT record_count, lower_bounds, upper_bounds FROM {table}.files WHERE content = 0")
+        file["record_count"]: (file["lower_bounds"], file["upper_bounds"])
+        for file in named.sql(f"SELECT record_count, lower_bounds, upper_bounds FROM {table}.files WHERE content = 0")
     }
     assert bounds[4][0]["3"] == doubles(0, 0)
     assert bounds[4][1]["3"] == doubles(3, 3)
@@ -60,11 +61,11 @@ def test_a_repaired_table_has_the_same_rows_and_bounds(named, spark, catalog):
     assert last["operation"] == "replace"
     assert last["summary"]["geolake.transaction"] == plan.transaction
 
-    mended = named.open(table)
-    assert mended.version == report.version
-    assert mended.plan_repair().is_empty
+    repaired = named.open(table)
+    assert repaired.version == report.version
+    assert repaired.plan_repair().is_empty
     window = "ST_Intersects(g, 'POLYGON((0 0, 1 0, 1 1, 0 1, 0 0))')"
-    assert mended.explain(window).files["kept"].to_pylist().count(True) == 1
+    assert repaired.explain(window).files["kept"].to_pylist().count(True) == 1
 
 
 def test_all_dimensions_have_bounds_of_their_own_length(named, spark):
@@ -75,15 +76,15 @@ def test_all_dimensions_have_bounds_of_their_own_length(named, spark):
         32: shapely.from_wkt("POINT M (1 2 4)"),
         33: shapely.from_wkt("POINT ZM (1 2 3 4)"),
     }
-    for number, one in shapes.items():
-        named.insert(table, row(number, one, None))
+    for number, geometry in shapes.items():
+        named.insert(table, row(number, geometry, None))
     named.open(table).plan_repair(verify=True).apply(spark=spark)
-    found = {
-        one["lower_bounds"]["1"]: one["lower_bounds"]["3"]
-        for one in named.sql(f"SELECT lower_bounds FROM {table}.files WHERE content = 0")
+    result = {
+        file["lower_bounds"]["1"]: file["lower_bounds"]["3"]
+        for file in named.sql(f"SELECT lower_bounds FROM {table}.files WHERE content = 0")
     }
     expected = {16: (1, 2), 24: (1, 2, 3), 32: (1, 2, float("nan"), 4), 33: (1, 2, 3, 4)}
-    assert found == {struct.pack("<i", id_).hex(): doubles(*values) for id_, values in expected.items()}
+    assert result == {struct.pack("<i", id_).hex(): doubles(*values) for id_, values in expected.items()}
 
 
 def test_appends_in_between_stay_and_get_no_bounds(named, spark):
@@ -94,7 +95,7 @@ def test_appends_in_between_stay_and_get_no_bounds(named, spark):
     report = plan.apply(spark=spark)
     assert len(report.rebased_over) == 1
     assert named.sql(f"SELECT count(*) AS n FROM {table}") == [{"n": 8}]
-    bounded = [3 in map(int, one["lower_bounds"]) for one in named.sql(f"SELECT lower_bounds FROM {table}.files")]
+    bounded = [3 in map(int, row["lower_bounds"]) for row in named.sql(f"SELECT lower_bounds FROM {table}.files")]
     assert sorted(bounded) == [False, True]
 
 
@@ -105,21 +106,21 @@ def test_an_append_while_the_commit_is_made_is_not_lost(named, spark, monkeypatc
     named.sql(f"ALTER TABLE {table} SET TBLPROPERTIES('commit.manifest.min-count-to-merge'='2',"
               f" 'commit.manifest-merge.enabled'='{merge}')")  # fmt: skip
     named.insert(table, *points(0))
-    write, others = iceberg_commit.restate_manifests, iter([points(10), points(20)])
+    write, others = iceberg_commit.update_manifests, iter([points(10), points(20)])
 
-    def restate_and_lose(*arguments):
+    def update_and_lose(*arguments):
         made = write(*arguments)
         for rows in others:
             named.insert(table, *rows)
             break
         return made
 
-    monkeypatch.setattr(iceberg_commit, "restate_manifests", restate_and_lose)
+    monkeypatch.setattr(iceberg_commit, "update_manifests", update_and_lose)
     report = named.open(table).plan_repair(verify=True).apply(spark=spark)
     assert len(report.rebased_over) == (2 if merging else 1)
-    ids = [one["id"] for one in named.sql(f"SELECT id FROM {table} ORDER BY id")]
+    ids = [row["id"] for row in named.sql(f"SELECT id FROM {table} ORDER BY id")]
     assert ids == [*range(4), *range(10, 14), *(range(20, 24) if merging else ())]
-    boxes = [3 in map(int, one["lower_bounds"]) for one in named.sql(f"SELECT lower_bounds FROM {table}.files")]
+    boxes = [3 in map(int, row["lower_bounds"]) for row in named.sql(f"SELECT lower_bounds FROM {table}.files")]
     assert boxes.count(True) == 1
 
 
@@ -128,7 +129,7 @@ def test_a_file_that_others_took_away_is_a_conflict(named, spark):
     named.insert(table, *points(0))
     plan = named.open(table).plan_repair(verify=True)
     named.sql(f"DELETE FROM {table} WHERE id < 100")
-    with pytest.raises(ConflictError, match="was taken away in the meantime; plan again"):
+    with pytest.raises(ConflictError, match="was removed in the meantime; plan again"):
         plan.apply(spark=spark)
 
 
@@ -147,7 +148,7 @@ def test_an_undo_goes_back_and_loses_nothing(named, spark):
     named.insert(table, *points(10))
     with pytest.raises(ConflictError, match=f"the snapshot {again.version} is not the current one any more"):
         late.apply(spark=spark)
-    with pytest.raises(ConflictError, match="cannot be taken back"):
+    with pytest.raises(ConflictError, match="cannot be undone"):
         named.open(table).plan_undo()
     assert named.sql(f"SELECT count(*) AS n FROM {table}") == [{"n": 8}]
 
@@ -160,12 +161,12 @@ def test_geo_columns_that_come_and_go_are_read_and_repaired(named, spark):
     named.sql(f"ALTER TABLE {table} ADD COLUMN g GEOMETRY(4326)")
     named.insert(table, f"(9, 'n9', st_setsrid({shape(shapely.Point(50, 5))}, 4326), NULL)")
     named.open(table).plan_repair(verify=True).apply(spark=spark)
-    found = named.open(table)
-    assert found.files.geo_columns == ("place", "g")
-    assert sorted(found.files.table["place.xmax"].to_pylist()) == [3, 50]
-    assert found.files.table["g.xmin"].null_count == 2
-    assert found.plan_repair(verify=True).apply(spark=spark).version is None
-    kept = found.explain("ST_Intersects(place, 'POINT(50 5)')").files["kept"].to_pylist()
+    result = named.open(table)
+    assert result.files.geo_columns == ("place", "g")
+    assert sorted(result.files.table["place.xmax"].to_pylist()) == [3, 50]
+    assert result.files.table["g.xmin"].null_count == 2
+    assert result.plan_repair(verify=True).apply(spark=spark).version is None
+    kept = result.explain("ST_Intersects(place, 'POINT(50 5)')").files["kept"].to_pylist()
     assert sorted(kept) == [False, True]
     assert len(named.sql(f"SELECT * FROM {table}")) == 5
 
@@ -174,7 +175,7 @@ def test_what_cannot_be_changed_here_says_so(named, spark, monkeypatch, tmp_path
     table = named.make("jdbc.db.by_path")
     named.insert(table, *points(0))
     by_path = gl.open(named.open(table).location)
-    with pytest.raises(NotATableError, match=r"open it by its name there: catalog\.namespace\.table"):
+    with pytest.raises(NotATableError, match=r"open it by its name: catalog\.namespace\.table"):
         by_path.plan_repair(verify=True).apply(spark=spark)
     monkeypatch.setattr(iceberg_jvm, "PROBE", "org.apache.nowhere.CatalogUtil")
     with pytest.raises(RefusedError, match=r"no Iceberg on its class path; start it with the package org\.apache"):

@@ -6,7 +6,7 @@ import pytest
 import shapely
 
 from geolake_nb.errors import ConflictError
-from geolake_nb.spark import iceberg_commit
+from geolake_nb.formats.iceberg import commit as iceberg_commit
 from tests.spark.named_iceberg import doubles, named, points, row
 
 __all__ = ["named"]
@@ -37,7 +37,7 @@ def test_a_clustered_table_keeps_its_rows_and_their_ids(named, spark):
     assert file["lower_bounds"]["2"] == b"n0".hex()
     # What comes afterwards gets ids of its own.
     named.insert(table, *points(40))
-    ids = [one["r"] for one in named.sql(f"SELECT _row_id AS r FROM {table}")]
+    ids = [record["r"] for record in named.sql(f"SELECT _row_id AS r FROM {table}")]
     assert len(set(ids)) == len(ids) == 15
     named.sql(f"DELETE FROM {table} WHERE id = 40")
     again = named.sql(f"SELECT {GEO} FROM {table} ORDER BY id")
@@ -70,12 +70,12 @@ def test_a_plain_table_stays_in_its_partitions_through_changes_of_spec(named, sp
     assert report.metrics["rows_written"] == 30
     assert named.sql(f"SELECT * FROM {table} ORDER BY id, t") == before
     files = f"SELECT DISTINCT spec_id, partition FROM {table}.files WHERE content = 0 ORDER BY 1, 2"
-    assert [(one["spec_id"], sorted(map(str, one["partition"]))) for one in named.sql(files)] == [
-        (one["spec_id"], sorted(map(str, one["partition"]))) for one in live
+    assert [(row["spec_id"], sorted(map(str, row["partition"]))) for row in named.sql(files)] == [
+        (file["spec_id"], sorted(map(str, file["partition"]))) for file in live
     ]
     assert named.sql(f"SELECT count(*) AS n FROM {table} WHERE s = '{'é' * 4}' AND id = 4") == [{"n": 3}]
     assert named.sql(f"SELECT count(*) AS n FROM {table} WHERE t < timestamp'2024-02-21'") == [
-        {"n": sum(one["t"] < "2024-02-21" for one in before)}
+        {"n": sum(row["t"] < "2024-02-21" for row in before)}
     ]
 
 
@@ -104,15 +104,15 @@ def test_rows_that_others_add_meanwhile_stay_and_rows_that_they_delete_are_a_con
     make, lost = iceberg_commit.live_files, []
 
     def delete_first(*arguments, **options):
-        found = list(make(*arguments, **options))
+        result = list(make(*arguments, **options))
         if not lost:
             lost.append(named.sql(f"DELETE FROM {table} WHERE id = 11"))
-        return found
+        return result
 
     monkeypatch.setattr(iceberg_commit, "live_files", delete_first)
     with pytest.raises(ConflictError, match="the table changed in the meantime"):
         named.open(table).plan_rewrite(cluster_by="g").apply(spark=spark)
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table} ORDER BY id")] == [0, 1, 2, 3, 10, 12, 13]
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table} ORDER BY id")] == [0, 1, 2, 3, 10, 12, 13]
 
 
 def test_small_files_come_together_and_undo_takes_it_back(named, spark):

@@ -11,9 +11,9 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.bounds import BadValueWarning
+from geolake_nb.checks.finding import Severity
 from geolake_nb.errors import RefusedError, SchemaError
-from geolake_nb.planning.health.finding import Severity
+from geolake_nb.geo.bounds import BadValueWarning
 from tests.spark.named_iceberg import doubles, named
 
 __all__ = ["named"]
@@ -31,7 +31,7 @@ def one_file(spark, rows):
     return spark.createDataFrame(rows).coalesce(1)
 
 
-def place(named, name):
+def table_path(named, name):
     return str(named.warehouse / "db" / name)
 
 
@@ -54,9 +54,9 @@ PLAIN = pa.table(
 
 
 def test_the_metrics_of_plain_columns_are_those_that_iceberg_writes(named, spark):
-    gl.write(one_file(spark, PLAIN), place(named, "ours"), format="iceberg")
+    gl.write(one_file(spark, PLAIN), table_path(named, "ours"), format="iceberg")
     columns = named.sql("DESCRIBE TABLE ice.db.ours")
-    typed = ", ".join(f"{one['col_name']} {one['data_type']}" for one in columns if one["data_type"])
+    typed = ", ".join(f"{column['col_name']} {column['data_type']}" for column in columns if column["data_type"])
     named.sql(f"CREATE TABLE ice.db.theirs ({typed}) USING iceberg")
     named.sql("INSERT INTO ice.db.theirs SELECT /*+ COALESCE(1) */ * FROM ice.db.ours")
     (ours,) = named.sql(f"SELECT {METRICS} FROM ice.db.ours.files")
@@ -88,7 +88,7 @@ def test_a_new_table_has_the_bounds_of_its_shapes(named, spark):
     )
     report = gl.write(
         one_file(spark, rows),
-        place(named, "shapes"),
+        table_path(named, "shapes"),
         format="iceberg",
         columns={
             **dict.fromkeys(("g", "m", "zm"), gl.geometry()),
@@ -114,17 +114,17 @@ def test_a_new_table_has_the_bounds_of_its_shapes(named, spark):
         "6": doubles(-179, 1),
     }
     assert file["null_value_counts"] == {"2": 0, "3": 1, "4": 0, "5": 0, "6": 0}
-    types = {one["col_name"]: one["data_type"] for one in named.sql("DESCRIBE TABLE ice.db.shapes")}
+    types = {row["col_name"]: row["data_type"] for row in named.sql("DESCRIBE TABLE ice.db.shapes")}
     assert (types["g"], types["z"]) == ("geometry(4326)", "geometry(3857)")
-    found = gl.open(place(named, "shapes"))
-    assert found.protocol.summary == "format version 3"
-    assert not found.check().counts.get(Severity.ERROR)
-    with pytest.raises(RefusedError, match="there is a table already"):
-        gl.write(rows, place(named, "shapes"), format="iceberg", spark=spark)
+    opened = gl.open(table_path(named, "shapes"))
+    assert opened.protocol.summary == "format version 3"
+    assert not opened.check().counts.get(Severity.ERROR)
+    with pytest.raises(RefusedError, match="an Iceberg table already exists here"):
+        gl.write(rows, table_path(named, "shapes"), format="iceberg", spark=spark)
     with pytest.raises(RefusedError, match="geo columns need format version 3"):
         gl.write(
             rows,
-            place(named, "old"),
+            table_path(named, "old"),
             format="iceberg",
             columns={"g": gl.geometry()},
             properties={"format-version": "2"},
@@ -142,30 +142,32 @@ def test_rows_are_added_to_partitions_of_a_table_of_spark(named, spark):
         "SELECT id, k, st_setsrid(st_geomfromwkb(unhex(w)), 4326) AS g FROM VALUES"
         f" (1, 'a', '{iso('POINT (1 1)').hex()}'), (2, NULL, NULL), (3, '', '{iso('POINT (3 3)').hex()}') t(id, k, w)"
     )
-    report = gl.write(frame.where("id <> 3"), place(named, "grown"), format="iceberg", mode="append", spark=spark)
-    gl.write(frame.where("id = 3"), place(named, "grown"), format="iceberg", mode="append", spark=spark)
+    report = gl.write(frame.where("id <> 3"), table_path(named, "grown"), format="iceberg", mode="append", spark=spark)
+    gl.write(frame.where("id = 3"), table_path(named, "grown"), format="iceberg", mode="append", spark=spark)
     assert report.metrics["rows_written"] == 2
     rows = named.sql(f"SELECT id, k, st_asbinary(g) AS g, _row_id AS r FROM {table} ORDER BY id")
-    assert [one["k"] for one in rows] == ["a", None, ""]
+    assert [row["k"] for row in rows] == ["a", None, ""]
     assert rows[0]["g"] == iso("POINT (1 1)").hex()
-    assert sorted(one["r"] for one in rows) == [0, 1, 2]
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table} WHERE k IS NULL")] == [2]
-    assert [one["id"] for one in named.sql(f"SELECT id FROM {table} WHERE k = ''")] == [3]
+    assert sorted(row["r"] for row in rows) == [0, 1, 2]
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table} WHERE k IS NULL")] == [2]
+    assert [row["id"] for row in named.sql(f"SELECT id FROM {table} WHERE k = ''")] == [3]
     files = named.sql(f"SELECT partition, lower_bounds FROM {table}.files ORDER BY 1")
-    assert {tuple(one["partition"]): one["lower_bounds"].get("3") for one in files} == {
+    assert {tuple(file["partition"]): file["lower_bounds"].get("3") for file in files} == {
         ("a",): doubles(1, 1),
         (None,): None,
         ("",): doubles(3, 3),
     }
     wrong = pa.table({"id": ["1"]})
     with pytest.raises(SchemaError, match="the rows have string, and the table has int32; cast it"):
-        gl.write(wrong, place(named, "grown"), format="iceberg", mode="append", spark=spark)
+        gl.write(wrong, table_path(named, "grown"), format="iceberg", mode="append", spark=spark)
 
 
 def test_a_shape_that_cannot_be_read_is_written_and_leaves_its_file_without_bounds(named, spark):
     rows = pa.table({"id": [1, 2], "g": [iso("POINT (1 2)"), b"\x01\x02"]})
     with pytest.warns(BadValueWarning, match=r"data/.*: g gets no bounds, first row 1: "):
-        report = gl.write(one_file(spark, rows), place(named, "bad"), format="iceberg", columns={"g": gl.geometry()})
+        report = gl.write(
+            one_file(spark, rows), table_path(named, "bad"), format="iceberg", columns={"g": gl.geometry()}
+        )
     assert report.metrics["files_without_bound"] == 1
     (file,) = named.sql("SELECT lower_bounds FROM ice.db.bad.files")
     assert file["lower_bounds"] == {"1": struct.pack("<q", 1).hex()}
@@ -178,7 +180,7 @@ def test_parquet_files_become_a_clustered_table(named, spark, tmp_path):
     points = [iso(f"POINT ({i} {i})") for i in range(100)]
     pq.write_table(pa.table({"id": list(range(100)), "g": points}), tmp_path / "a.parquet")
     plan = gl.open(str(tmp_path)).plan_convert(
-        place(named, "converted"),
+        table_path(named, "converted"),
         format="iceberg",
         columns={"g": gl.geometry()},
         cluster_by="g",
@@ -187,7 +189,7 @@ def test_parquet_files_become_a_clustered_table(named, spark, tmp_path):
     )
     report = plan.apply(spark=spark)
     assert report.metrics["rows_written"] == 100
-    found = gl.open(place(named, "converted"))
-    assert len(found.files) > 1
-    assert found.files.table["g.xmin"].null_count == 0
+    opened = gl.open(table_path(named, "converted"))
+    assert len(opened.files) > 1
+    assert opened.files.table["g.xmin"].null_count == 0
     assert named.sql("SELECT count(*) AS n, sum(id) AS s FROM ice.db.converted") == [{"n": 100, "s": 4950}]

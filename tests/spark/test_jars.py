@@ -7,7 +7,8 @@ import zipfile
 import pytest
 
 from geolake_nb.errors import MissingDependencyError
-from geolake_nb.spark.jars import ICEBERG_PACKAGE, delta_package, kept_jars, local_jars
+from geolake_nb.formats.iceberg.package import ICEBERG_PACKAGE
+from geolake_nb.spark.jars import delta_package, kept_jars, local_jars
 from geolake_nb.spark.java_runtime import java_version
 
 POM = "<project><modelVersion>4.0.0</modelVersion><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
@@ -49,18 +50,18 @@ def test_without_a_repository_one_sentence_says_what_to_do(cache, monkeypatch):
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "http://127.0.0.1:1/")
     with pytest.raises(MissingDependencyError) as caught:
         local_jars()
-    said = str(caught.value)
-    assert said.startswith(f"{cache}: the jars of Delta and Iceberg are not here yet and cannot be fetched: ")
-    assert "127.0.0.1" in said
-    assert "geolake demo --prepare" in said
-    assert "\n" not in said
+    text = str(caught.value)
+    assert text.startswith(f"{cache}: the jars of Delta and Iceberg are not cached and cannot be downloaded: ")
+    assert "127.0.0.1" in text
+    assert "geolake demo --prepare" in text
+    assert "\n" not in text
     assert list(cache.iterdir()) == []
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(MissingDependencyError, match=r"cannot be kept here: Not a directory; set XDG_CACHE_HOME"):
+    with pytest.raises(MissingDependencyError, match=r"cannot be cached here: Not a directory; set XDG_CACHE_HOME"):
         local_jars()
 
 
@@ -83,7 +84,7 @@ def test_an_old_java_is_refused_by_its_version(version, tmp_path, monkeypatch):
         java_version()
 
 
-def test_a_java_home_without_java_is_told(tmp_path, monkeypatch):
+def test_a_java_home_without_java_is_reported(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MissingDependencyError, match=r"bin/java: Spark needs Java, and this one does not run"):
         java_version()

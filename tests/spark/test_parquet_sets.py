@@ -18,11 +18,11 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.bounds import BadValueWarning
-from geolake_nb.core.box import Box
 from geolake_nb.errors import ConflictError, RefusedError
+from geolake_nb.geo.bounds import BadValueWarning
+from geolake_nb.model.box import Box
+from tests.formats.parquet_folder.test_repair import boxes, valid_geo
 from tests.formats.parquet_sets import GEO, contents, make_set, points, seen
-from tests.planning.parquet.test_repair import boxes, valid_geo
 
 pytestmark = pytest.mark.spark
 
@@ -215,7 +215,7 @@ def test_rows_make_a_set_and_are_added_to_it(spark, corpus, tmp_path):
         cluster_by="geom", properties={"who": "me"}, spark=spark,
     )  # fmt: skip
     assert (made.version, made.metrics["rows_written"]) == (1, COUNT)
-    types = {one.name: one.type for one in pq.read_schema(next(folder.glob("*/*.parquet")))}
+    types = {field.name: field.type for field in pq.read_schema(next(folder.glob("*/*.parquet")))}
     assert (types["nano"], types["bits"], types["half"]) == (pa.timestamp("ns"), pa.uint64(), pa.float16())
     geo = valid_geo(corpus, next(folder.glob("*/*.parquet")))
     assert geo["columns"]["geom"]["edges"] == "spherical"
@@ -226,7 +226,7 @@ def test_rows_make_a_set_and_are_added_to_it(spark, corpus, tmp_path):
     assert after.num_rows == COUNT + 10
     assert after["part"].null_count == sum(value is None for value in table["part"].to_pylist()) + 3
     assert gl.open(str(folder)).plan_repair(verify=True).apply().version is None
-    with pytest.raises(RefusedError, match="there is a table already"):
+    with pytest.raises(RefusedError, match="a Parquet table already exists here"):
         gl.write(table, folder, format="parquet", spark=spark)
     added.undo()
     assert plain(folder).num_rows == COUNT
@@ -234,13 +234,13 @@ def test_rows_make_a_set_and_are_added_to_it(spark, corpus, tmp_path):
     assert seen(folder) == []
 
 
-def test_a_set_that_spark_wrote_is_mended_and_spark_reads_it(spark, tmp_path):
+def test_a_set_that_spark_wrote_is_repaired_and_spark_reads_it(spark, tmp_path):
     folder = tmp_path / "set"
     rows = points(0, 20)
     spark.createDataFrame(rows.to_pandas()).repartition(2).write.parquet(str(folder))
     old = contents(folder)
     report = gl.open(str(folder)).plan_repair(columns={"geom": gl.geometry()}).apply()
-    assert report.metrics["files_mended"] == 2
+    assert report.metrics["files_repaired"] == 2
     assert spark.read.parquet(str(folder)).count() == 20
     assert geopandas.read_parquet(folder).geometry.x.sum() == sum(range(20))
     report.undo()

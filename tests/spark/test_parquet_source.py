@@ -11,26 +11,31 @@ import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
+from geolake_nb.changes.packing import Packing
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.delta.new import plan_convert
-from geolake_nb.planning.writing.packing import Packing
+from geolake_nb.formats.delta.write import plan_convert
 from geolake_nb.spark.parquet_source import Part, _read, sample_parquet, size_parquet
+from geolake_nb.storage.storage import Storage
 
 MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)
 
 
 def job(source, target, **options):
-    asked = {"columns": {}, "partition_by": [], "properties": {}, "packing": Packing(target_bytes=1_000_000)} | options
-    return plan_convert(gl.open(str(source)).snapshot, Storage.at(str(target)), **asked).job
+    arguments = {
+        "columns": {},
+        "partition_by": [],
+        "properties": {},
+        "packing": Packing(target_bytes=1_000_000),
+    } | options
+    return plan_convert(gl.open(str(source)).snapshot, Storage.at(str(target)), **arguments).job
 
 
 def rows(made) -> list[dict]:
-    found = []
+    collected = []
     for file in made.rows.files:
         for batch in _read(made.rows.storage, Part(file, 0, len(file.groups)), made.schema, made.geo_input):
-            found += batch.to_pylist()
-    return found
+            collected += batch.to_pylist()
+    return collected
 
 
 def test_types_that_delta_lacks_keep_their_values(tmp_path):
@@ -52,8 +57,8 @@ def test_types_that_delta_lacks_keep_their_values(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "a.parquet", version="2.6")
-    (found,) = rows(job(tmp_path / "a.parquet", tmp_path / "t"))
-    assert found == {
+    (result,) = rows(job(tmp_path / "a.parquet", tmp_path / "t"))
+    assert result == {
         "u8": 255, "u32": 2**32 - 1, "f16": 1.5, "ms": MOMENT, "ns": zoned, "fixed": b"abc",
         "uuid": uuid.UUID(int=5).bytes, "money": Decimal("1.23"), "large": "x", "words": "a",
         "deep": [{"u": 7, "f": b"xy"}], "map": [("k", 1)],

@@ -40,11 +40,11 @@ def wait_for(condition, seconds=30.0):
 
 
 def test_tasks_are_counted_up_to_the_last(spark):
-    told = []
-    assert run_with_progress(spark, job(spark, slow, tasks=6), lambda *counts: told.append(counts)) == 6
-    assert told[-1][0] == told[-1][1] >= 6
-    assert any(0 < done < total for done, total in told)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    collected = []
+    assert run_with_progress(spark, job(spark, slow, tasks=6), lambda *counts: collected.append(counts)) == 6
+    assert collected[-1][0] == collected[-1][1] >= 6
+    assert any(0 < done < total for done, total in collected)
+    assert [done for done, _ in collected] == sorted(done for done, _ in collected)
 
 
 def test_nobody_has_to_listen(spark):

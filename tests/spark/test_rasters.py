@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.core.raster_arrow import RASTER_V1, metadata_columns, metadata_from_arrow, rasters_from_arrow
-from geolake_nb.core.raster_footprint import wgs84_bounds
 from geolake_nb.errors import MissingFileError, RasterError, RefusedError
-from tests.core.test_raster_footprint import assert_holds, points
+from geolake_nb.raster_data.arrow import RASTER_V1, metadata_columns, metadata_from_arrow, rasters_from_arrow
+from geolake_nb.raster_data.footprint import wgs84_bounds
+from tests.raster_data.test_footprint import assert_holds, points
 
 rasterio = pytest.importorskip("rasterio")
 pytestmark = pytest.mark.spark
@@ -43,8 +43,8 @@ def out_db(spark, corpus):
     return loaded(gl.rasters.load(spark, corpus / "rasters", out_db=True))
 
 
-def same_cells(one, other):
-    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+def same_cells(left, other):
+    return np.array_equal(left, other, equal_nan=left.dtype.kind == "f")
 
 
 def local(url):
@@ -75,7 +75,9 @@ def test_every_geotiff_comes_back_as_a_file_with_the_same_cells(in_db, out_db, c
             with rasterio.open(local(path)) as source, rasterio.open(written) as copy:
                 assert same_cells(copy.read(), source.read()), path
                 assert (copy.dtypes, copy.shape, copy.crs) == (source.dtypes, source.shape, source.crs), path
-                assert [str(one) for one in copy.nodatavals] == [str(one) for one in source.nodatavals], path
+                assert [str(no_data) for no_data in copy.nodatavals] == [
+                    str(no_data) for no_data in source.nodatavals
+                ], path
                 assert np.allclose(tuple(copy.transform), tuple(source.transform), rtol=1e-14, atol=1e-13), path
 
 
@@ -115,15 +117,15 @@ def test_tiles_make_up_the_file(spark, corpus, kept_out):
                 if url != path.as_uri():
                     continue
                 left, top = 32 * tile_x, 25 * tile_y
-                place = np.s_[top : top + tile.height, left : left + tile.width]
+                index = np.s_[top : top + tile.height, left : left + tile.width]
                 assert (tile.width, tile.height) == (min(32, source.width - left), min(25, source.height - top))
                 here = tile.geo_reference
                 assert (here.upperleft_x, here.upperleft_y) == pytest.approx(source.xy(top, left), rel=1e-12)
-                held = gl.rasters.statistics(tile, roots=folder)  # reads the cells, wherever they are
-                assert [one.count + one.no_data for one in held] == [tile.width * tile.height] * source.count
+                stored = gl.rasters.statistics(tile, roots=folder)  # reads the cells, wherever they are
+                assert [band_.count + band_.no_data for band_ in stored] == [tile.width * tile.height] * source.count
                 if not kept_out:
-                    assert all(same_cells(tile.array(band), cells[band][place]) for band in range(source.count))
-                seen[place] += 1
+                    assert all(same_cells(tile.array(band), cells[band][index]) for band in range(source.count))
+                seen[index] += 1
             assert (seen == 1).all(), path
 
 
@@ -146,9 +148,9 @@ def test_statistics_on_spark_are_those_of_gdal(spark, corpus, index):
         there = np.ones(cells.shape, bool) if no_data is None else ~((cells == no_data) | np.isnan(cells * 1.0))
         assert (row["count"], row.no_data) == (there.sum(), (~there).sum()), row.path
         if there.any():
-            held = cells[there]
-            assert (row.min, row.max) == (held.min(), held.max())
-            assert row.mean == pytest.approx(held.mean(dtype=np.float64), rel=1e-12)
+            stored = cells[there]
+            assert (row.min, row.max) == (stored.min(), stored.max())
+            assert row.mean == pytest.approx(stored.mean(dtype=np.float64), rel=1e-12)
         compared += 1
     assert compared == sum(int(row["bands"]) for row in index.values())
 
@@ -158,7 +160,7 @@ def test_statistics_of_out_db_rasters_need_a_root(spark, corpus):
     frame = gl.rasters.load(spark, path, out_db=True)
     inside = gl.rasters.statistics(gl.rasters.load(spark, path)).toArrow()
     assert gl.rasters.statistics(frame, roots=[path.parent]).toArrow() == inside
-    with pytest.raises(Exception, match="below no allowed root"):
+    with pytest.raises(Exception, match="not below an allowed root"):
         gl.rasters.statistics(frame).toArrow()
 
 
@@ -168,22 +170,22 @@ def test_a_havasu_table_holds_every_geotiff(spark, corpus, index, tmp_path, kept
     with pytest.warns(UserWarning, match="crs_wkt is absent"):  # of rotated.tif
         gl.write(frame, tmp_path / "t", format="havasu", spark=spark)
     table = gl.open(str(tmp_path / "t"))
-    found, unbounded = [], 0
+    result, unbounded = [], 0
     for row in table.files.table.to_pylist():
         file, sides = row["path"], [row[f"raster.{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
         box = None if None in sides else gl.Box(*sides)
         unbounded += box is None
         names = pq.read_table(tmp_path / "t" / "data" / Path(file).name, columns=["path"])["path"].to_pylist()
-        for place, path in enumerate(names):
-            raster = gl.rasters.read(table, file, place)
+        for number, path in enumerate(names):
+            raster = gl.rasters.read(table, file, number)
             back = gl.rasters.to_geotiff(raster, tmp_path / "back.tif", roots=corpus)
             with rasterio.open(back) as copy, rasterio.open(local(path)) as source:
                 assert same_cells(copy.read(), source.read()), path
             if box is not None:
                 affine = tuple(float(index[path][name]) for name in "abcdef")
                 assert_holds(box, *points(raster, affine, per_edge=200))
-        found += names
-    assert sorted(found) == sorted(index)
+        result += names
+    assert sorted(result) == sorted(index)
     assert unbounded == 1
     states = gl.rasters.check(table, roots=corpus)["state"].to_pylist()
     assert states == (["ok"] * sum(int(row["bands"]) for row in index.values()) if kept_out else [])
@@ -202,18 +204,18 @@ def test_what_spark_holds_is_havasus_group(spark, corpus, tmp_path):
     frame = gl.rasters.load(spark, corpus / "rasters/sedona", tile=(64, 64))
     frame.coalesce(1).write.parquet(str(tmp_path / "t"))
     (file,) = (tmp_path / "t").glob("*.parquet")
-    held = pq.ParquetFile(file).read(columns=metadata_columns("raster"))["raster"]
+    stored = pq.ParquetFile(file).read(columns=metadata_columns("raster"))["raster"]
     assert [field.name for field in pq.read_schema(file).field("raster").type] == [field.name for field in RASTER_V1]
-    assert {(one.width, one.height) for one in metadata_from_arrow(held)} >= {(64, 64), (64, 5)}
+    assert {(raster.width, raster.height) for raster in metadata_from_arrow(stored)} >= {(64, 64), (64, 5)}
 
 
 def test_what_cannot_be_loaded_says_why(spark, corpus, tmp_path):
-    with pytest.raises(MissingFileError, match="there is no GeoTIFF"):
+    with pytest.raises(MissingFileError, match="no GeoTIFF found"):
         gl.rasters.load(spark, tmp_path)
-    with pytest.raises(RasterError, match=r"\(0, 5\) is no size of a tile; give its columns and rows"):
+    with pytest.raises(RasterError, match=r"expected a tile size, got \(0, 5\); give its columns and rows"):
         gl.rasters.load(spark, corpus / "rasters", tile=(0, 5))
-    with pytest.raises(RefusedError, match="below no allowed root"):
+    with pytest.raises(RefusedError, match="not below an allowed root"):
         gl.rasters.load(spark, corpus / "rasters", roots=[tmp_path])
     (tmp_path / "bad.tif").write_bytes(b"II*\0 and no more")
-    with pytest.raises(Exception, match=r"bad.tif: this is no GeoTIFF that can be read"):
+    with pytest.raises(Exception, match=r"bad.tif: not a valid GeoTIFF"):
         gl.rasters.load(spark, tmp_path / "bad.tif").collect()

@@ -8,18 +8,18 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.bound_codec import from_delta_wkt
+from geolake_nb.changes.repair.evidence import StoredBound
+from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
 from geolake_nb.errors import JobError
-from geolake_nb.formats.parquet.value_scan import ScanColumn
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.change import Change, Verb
-from geolake_nb.planning.mending.evidence import StoredBound
-from geolake_nb.planning.mending.scan_job import ScanFile, ScanJob
+from geolake_nb.geo.bound_codec import from_delta_wkt
+from geolake_nb.model.change import Change, Verb
+from geolake_nb.scan.value_scan import ScanColumn
 from geolake_nb.spark import scan_bounds
 from geolake_nb.spark.applying import JobContext
 from geolake_nb.spark.scan_bounds import bundled, run_scan
-from tests.planning.delta.test_repair import POINTS, ids
-from tests.planning.repair_tables import GeoTable, wkb
+from geolake_nb.storage.storage import Storage
+from tests.changes.repair_tables import GeoTable, wkb
+from tests.formats.delta.test_repair import POINTS, ids
 
 pytestmark = pytest.mark.spark
 
@@ -74,11 +74,11 @@ def test_spark_reads_the_same_rows_after_a_repair_and_time_travel_works(spark, t
     table = gl.open(str(folder))
     plan = table.plan_repair()
     assert plan.change.job is not None
-    told = []
-    report = plan.apply(spark=spark, on_progress=lambda *counts: told.append(counts))
+    collected = []
+    report = plan.apply(spark=spark, on_progress=lambda *counts: collected.append(counts))
     assert report.version == table.version + 1
-    assert report.metrics["files_restated"] == 3
-    assert told[-1][0] == told[-1][1]
+    assert report.metrics["files_updated"] == 3
+    assert collected[-1][0] == collected[-1][1]
     assert rows(spark, folder) == before
     assert rows(spark, folder, table.version) == before
     files = gl.open(str(folder)).files.table
@@ -92,11 +92,11 @@ def test_spark_reads_the_same_rows_after_a_repair_and_time_travel_works(spark, t
         assert edges.ymin <= planar.ymin + 1e-9
         assert from_delta_wkt(low["s"]["p"], high["s"]["p"]).contains(planar)
     vectors = gl.open(str(folder)).snapshot.details.deletion_vectors.to_pylist()
-    marked = next(row for row, one in enumerate(vectors) if one is not None)
+    marked = next(row for row, vector in enumerate(vectors) if vector is not None)
     assert stats_in_log(folder)[marked]["tightBounds"] is False
     assert gl.open(str(folder)).plan_repair().apply(spark=spark).version is None
     assert gl.open(str(folder)).plan_repair(verify=True).apply(spark=spark).version is None
-    assert not [one for one in gl.open(str(folder)).check() if one.rule.startswith("bounds")]
+    assert not [finding for finding in gl.open(str(folder)).check() if finding.rule.startswith("bounds")]
 
 
 def test_a_checkpoint_of_spark_keeps_the_bounds(spark, tmp_path):

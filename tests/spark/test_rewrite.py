@@ -13,12 +13,12 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.core.box import Box
 from geolake_nb.errors import JobError, MissingDependencyError
 from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.model.box import Box
+from tests.changes.rewrite_tables import PointTable
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.kernel_reader import kernel_rows
-from tests.planning.rewrite_tables import PointTable
 
 pytestmark = pytest.mark.spark
 
@@ -120,8 +120,8 @@ def rows(spark, folder, version=None):
         "st": "struct(st.n, st_asbinary(st.`odd.name`), st IS NULL)",
         "m": "to_json(m)",
     }
-    found = frame.selectExpr(*(shown.get(name, f"`{name}`") for name in frame.columns)).collect()
-    return Counter(repr(tuple(row)) for row in found)
+    collected = frame.selectExpr(*(shown.get(name, f"`{name}`") for name in frame.columns)).collect()
+    return Counter(repr(tuple(row)) for row in collected)
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +131,9 @@ def everything(spark, tmp_path_factory):
     before = rows(spark, folder)
     version = gl.open(str(folder)).version
     plan = gl.open(str(folder)).plan_rewrite(cluster_by=["g", "st.n.v"], target_file_size="20KB", row_group_rows=16)
-    told: list[tuple[int, int]] = []
-    report = plan.apply(spark=spark, on_progress=lambda *at: told.append(at))
-    assert told[-1][0] == told[-1][1]
+    collected: list[tuple[int, int]] = []
+    report = plan.apply(spark=spark, on_progress=lambda *at: collected.append(at))
+    assert collected[-1][0] == collected[-1][1]
     return folder, before, version, report
 
 
@@ -167,21 +167,21 @@ def test_statistics_are_complete_and_kept_by_a_checkpoint_of_spark(spark, everyt
 
     def stats():
         snapshot = gl.open(str(folder)).snapshot
-        found = (snapshot.details.stats.object(row) for row in range(len(snapshot.files)))
-        return sorted(json.dumps(one, sort_keys=True) for one in found)
+        result = (snapshot.details.stats.object(row) for row in range(len(snapshot.files)))
+        return sorted(json.dumps(stats_, sort_keys=True) for stats_ in result)
 
-    held = stats()
-    for text in held:
-        one = json.loads(text)
-        assert {"id", "i8", "d2", "s", "dt", "ts", "g", "h", "st"} <= set(one["minValues"])
-        assert {"g", "h", "a", "st"} <= set(one["nullCount"])
-        assert one["tightBounds"] is True
+    stored = stats()
+    for text in stored:
+        parsed = json.loads(text)
+        assert {"id", "i8", "d2", "s", "dt", "ts", "g", "h", "st"} <= set(parsed["minValues"])
+        assert {"g", "h", "a", "st"} <= set(parsed["nullCount"])
+        assert parsed["tightBounds"] is True
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog
     log.clearCache()
     log.forTable(spark._jsparkSession, str(folder)).checkpoint()
     assert gl.open(str(folder)).snapshot.details.segment.checkpoint is not None
-    assert stats() == held
-    assert not [one for one in gl.open(str(folder)).check(deep=True) if one.rule.startswith("bounds")]
+    assert stats() == stored
+    assert not [finding for finding in gl.open(str(folder)).check(deep=True) if finding.rule.startswith("bounds")]
 
 
 def test_row_groups_have_boxes_of_both_kinds_and_no_order_of_bytes(everything):
@@ -194,8 +194,8 @@ def test_row_groups_have_boxes_of_both_kinds_and_no_order_of_bytes(everything):
         footer = pq.read_metadata(folder / decoded_path(path))
         assert footer.created_by.startswith("geolake_nb")
         for group in range(footer.num_row_groups):
-            for place in range(footer.num_columns):
-                chunk = footer.row_group(group).column(place)
+            for index in range(footer.num_columns):
+                chunk = footer.row_group(group).column(index)
                 if chunk.path_in_schema in ("g", "h"):
                     assert not (chunk.statistics and chunk.statistics.has_min_max)
 
@@ -223,21 +223,21 @@ def test_columns_go_by_their_physical_names(spark, tmp_path):
     spark.sql(f"ALTER TABLE delta.`{folder}` RENAME COLUMN p TO part")
     spark.sql(f"ALTER TABLE delta.`{folder}` ALTER COLUMN id TYPE LONG")
 
-    def found(version=None):
+    def current_rows(version=None):
         reader = spark.read.format("delta")
         frame = (reader if version is None else reader.option("versionAsOf", version)).load(str(folder))
         return Counter(map(repr, frame.selectExpr("id", "st_asbinary(`geo metry`)", "part").collect()))
 
-    before = found()
+    before = current_rows()
     table = gl.open(str(folder))
     report = table.plan_rewrite(cluster_by=["geo metry", "id"]).apply(spark=spark)
-    assert found() == found(table.version) == before
+    assert current_rows() == current_rows(table.version) == before
     assert report.metrics["files_added"] == 2
     files = gl.open(str(folder)).files.table
     assert files["geo metry.xmin"].to_pylist() == [1.0, 1.0]
     assert sorted(files["partition.part"].to_pylist()) == [0, 1]
     spark.sql(f"DELETE FROM delta.`{folder}` WHERE id < 5")
-    assert found().total() == 15
+    assert current_rows().total() == 15
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_windows_find_every_row_on_types_that_spark_does_not_know(spark, tmp_pat
     tables = {path: pq.read_table(tmp_path / path, arrow_extensions_enabled=False) for path in paths}
     written = pa.concat_tables(tables.values())
     assert Counter(zip(*written.to_pydict().values(), strict=True)) == Counter(enumerate(values))
-    held = {path: shapely.from_wkb(one["geom"].to_numpy(zero_copy_only=False)) for path, one in tables.items()}
+    stored = {path: shapely.from_wkb(rows_["geom"].to_numpy(zero_copy_only=False)) for path, rows_ in tables.items()}
     read = []
     for _ in range(100):
         row = draw.integers(3000)
@@ -285,7 +285,7 @@ def test_windows_find_every_row_on_types_that_spark_does_not_know(spark, tmp_pat
         kept = table.explain(window).files
         kept_paths = set(kept.filter(kept["kept"])["path"].to_pylist())
         # A planar shape in the window is in it on the Earth too: the lines are short and run along a parallel.
-        true = {path for path, some in held.items() if shapely.intersects(some, area).any()}
+        true = {path for path, some in stored.items() if shapely.intersects(some, area).any()}
         assert true <= kept_paths
         read.append(len(kept_paths) / len(tables))
     assert np.mean(read) < 0.4
@@ -301,7 +301,9 @@ def test_shapes_that_cannot_be_read_take_no_bounds_from_others(spark, tmp_path):
     assert files["geom.xmin"].null_count == 1
     assert sum(files["rows"].to_pylist()) == 802
     [(_, count)] = [
-        one for one in zip(files["geom.xmin"].to_pylist(), files["rows"].to_pylist(), strict=True) if one[0] is None
+        value
+        for value in zip(files["geom.xmin"].to_pylist(), files["rows"].to_pylist(), strict=True)
+        if value[0] is None
     ]
     assert count == 1
 

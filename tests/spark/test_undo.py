@@ -7,7 +7,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.errors import ConflictError
 from tests.formats.delta.log_maker import LogMaker
-from tests.planning.delta.test_undo import state
+from tests.formats.delta.test_undo import state
 from tests.spark.test_repair import places, rows
 
 pytestmark = pytest.mark.spark
@@ -53,7 +53,7 @@ def test_what_spark_appends_survives_and_what_it_deletes_stands_in_the_way(spark
     deleted = gl.open(str(folder)).version
     with pytest.raises(ConflictError, match=rf"undo version {deleted} \(DELETE\) first"):
         report.undo()
-    # The commit of another engine is taken back by its version, and ours after it.
+    # The commit of another engine is undone by its version, and ours after it.
     gl.open(str(folder)).plan_undo(deleted).apply()
     assert len(rows(spark, folder)) == 9
     report.undo()

@@ -11,19 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import Field, GeometryEncoding, ListType, PrimitiveType, StringType, StructType, geometry
+from geolake_nb.changes.clustering import UNREADABLE, Ordering, keying
+from geolake_nb.changes.placement import place_rows
+from geolake_nb.changes.sampling import Sample
+from geolake_nb.changes.write_job import GeoInput
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.details import ColumnMapping
-from geolake_nb.formats.parquet.writer import Layout
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.delta.target import DeltaTarget
-from geolake_nb.planning.writing.clustering import UNREADABLE, Ordering, keying
-from geolake_nb.planning.writing.job import GeoInput
-from geolake_nb.planning.writing.placement import place_rows
-from geolake_nb.planning.writing.sampling import Sample
-from geolake_nb.spark.row_moving import CutTask
+from geolake_nb.formats.delta.write_target import DeltaTarget
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import Field, GeometryEncoding, ListType, PrimitiveType, StringType, StructType, geometry
+from geolake_nb.parquet.writer import Layout
+from geolake_nb.spark.shuffle import CutTask
 from geolake_nb.spark.write_tasks import WriteTask
+from geolake_nb.storage.storage import Storage
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -40,7 +40,7 @@ SCHEMA = Schema(
 
 def task(folder, **changed) -> WriteTask:
     mapping, partition_by = changed.pop("mapping", ColumnMapping.NONE), changed.get("partition_by", ())
-    inside = Schema(StructType(tuple(one for one in SCHEMA.fields if one.name not in partition_by)))
+    inside = Schema(StructType(tuple(field for field in SCHEMA.fields if field.name not in partition_by)))
     indexed = frozenset({("id",), ("geom",)})
     options = {
         "storage": Storage.at(str(folder)),
@@ -48,8 +48,8 @@ def task(folder, **changed) -> WriteTask:
         "target": DeltaTarget(SCHEMA, partition_by, indexed, data_change=False, mapping=mapping),
         "partition_by": (),
         "transaction": "txn",
-        "most_bytes": 10**9,
-        "most_rows": None,
+        "max_bytes": 10**9,
+        "max_rows": None,
         "key": None,
     }
     return WriteTask(**(options | changed))
@@ -62,8 +62,8 @@ def batch(start: int = 0, rows: int = 10, p: object = "a", **more) -> pa.RecordB
     return pa.record_batch(columns | more)
 
 
-def run(one: WriteTask, *batches: pa.RecordBatch) -> list[dict]:
-    return [row for result in one(iter(batches)) for row in result.to_pylist()]
+def run(write_task: WriteTask, *batches: pa.RecordBatch) -> list[dict]:
+    return [row for result in write_task(iter(batches)) for row in result.to_pylist()]
 
 
 def adds(results: list[dict]) -> list[dict]:
@@ -83,8 +83,8 @@ def test_a_file_has_its_rows_its_statistics_and_the_name_of_the_transaction(tmp_
 
 
 def test_a_task_that_runs_again_writes_other_files(tmp_path):
-    one = pickle.loads(pickle.dumps(task(tmp_path)))
-    paths = {run(one, batch())[0]["path"] for _ in range(3)}
+    copied = pickle.loads(pickle.dumps(task(tmp_path)))
+    paths = {run(copied, batch())[0]["path"] for _ in range(3)}
     assert len(paths) == len(list(tmp_path.glob("part-*"))) == 3
 
 
@@ -96,9 +96,9 @@ def test_no_rows_are_no_file(tmp_path):
 
 @pytest.mark.parametrize("mapping", list(ColumnMapping))
 def test_each_partition_has_a_file_of_its_own(tmp_path, mapping):
-    one = task(tmp_path, partition_by=("p",), mapping=mapping)
+    write_task = task(tmp_path, partition_by=("p",), mapping=mapping)
     values = ["a/b"] * 4 + [None] * 3 + [""] * 3
-    results = run(one, batch(p=values), batch(10, p="c"))
+    results = run(write_task, batch(p=values), batch(10, p="c"))
     name = "p" if mapping is ColumnMapping.NONE else "c3"
     assert [(add["partitionValues"], json.loads(add["stats"])["numRecords"]) for add in adds(results)] == [
         ({name: "a/b"}, 4),
@@ -114,9 +114,9 @@ def test_each_partition_has_a_file_of_its_own(tmp_path, mapping):
 
 
 def test_a_file_that_is_full_is_followed_by_another(tmp_path):
-    results = run(task(tmp_path, most_rows=20), *(batch(10 * number) for number in range(5)))
+    results = run(task(tmp_path, max_rows=20), *(batch(10 * number) for number in range(5)))
     assert [row["rows"] for row in results] == [20, 20, 10]
-    results = run(task(tmp_path, most_bytes=1), *(batch(10 * number) for number in range(3)))
+    results = run(task(tmp_path, max_bytes=1), *(batch(10 * number) for number in range(3)))
     assert [row["rows"] for row in results] == [10, 10, 10]
 
 
@@ -124,10 +124,10 @@ def test_shapes_without_a_bound_have_a_file_of_their_own(tmp_path):
     keys = pa.array([1, 2, 3, 4, 5, 6, 7, 8, UNREADABLE, UNREADABLE])
     shapes = [shapely.Point(1, 1).wkb] * 8 + [b"junk", b"more"]
     results = run(task(tmp_path, key="k"), batch(k=keys, geom=pa.array(shapes)))
-    held = [json.loads(add["stats"]) for add in adds(results)]
-    assert [one["numRecords"] for one in held] == [8, 2]
-    assert held[0]["minValues"]["geom"] == "POINT(1 1)"
-    assert "geom" not in held[1]["minValues"]
+    stored = [json.loads(add["stats"]) for add in adds(results)]
+    assert [stats["numRecords"] for stats in stored] == [8, 2]
+    assert stored[0]["minValues"]["geom"] == "POINT(1 1)"
+    assert "geom" not in stored[1]["minValues"]
 
 
 def test_a_task_that_fails_takes_its_open_file_away(tmp_path):
@@ -146,7 +146,7 @@ def test_rows_that_do_not_fit_the_schema_are_refused(tmp_path):
         run(task(tmp_path), batch(id=pa.array(["x"] * 10)))
 
 
-def test_values_that_cannot_be_taken_are_told(tmp_path):
+def test_invalid_values_are_reported(tmp_path):
     inputs = {"geom": GeoInput(geometry(), GeometryEncoding.WKT)}
     texts = pa.array(["POINT (1 2)"] * 9 + ["POINT of no return"])
     *_, last = run(task(tmp_path, inputs=inputs), batch(geom=texts))
@@ -168,8 +168,8 @@ def test_shapes_of_spark_become_plain_bytes_at_any_depth(tmp_path):
         }
     ).slice(1)
     target = DeltaTarget(schema, (), frozenset(), data_change=False)
-    one = task(tmp_path, target=target, layout=Layout(schema, row_group_rows=10))
-    [result] = run(one, rows)
+    write_task = task(tmp_path, target=target, layout=Layout(schema, row_group_rows=10))
+    [result] = run(write_task, rows)
     file = pq.ParquetFile(tmp_path / result["path"], arrow_extensions_enabled=False)
     assert file.read().to_pylist() == [
         {"top": point["wkb"], "many": None},
@@ -179,12 +179,12 @@ def test_shapes_of_spark_become_plain_bytes_at_any_depth(tmp_path):
 
 def test_keys_send_rows_to_the_tasks_of_their_partition():
     draw = np.random.default_rng(3)
-    column = pa.array([shapely.Point(one).wkb for one in draw.random((200, 2))])
-    found = keying(Ordering(("g",)), [geometry()], [column])
+    column = pa.array([shapely.Point(point).wkb for point in draw.random((200, 2))])
+    row_keying = keying(Ordering(("g",)), [geometry()], [column])
     sample = Sample({"g": column}, (("a",), ("b",)), np.repeat([0, 1], 100))
-    placed = place_rows({("a",): 100, ("b",): 400}, 100, keying=found, sample=sample)
-    one = pickle.loads(pickle.dumps(CutTask(placed, ("p",), "k")))
-    tasks, rows = one.cut(pa.record_batch({"g": column, "p": ["b"] * 100 + ["a"] * 100}), turn=0)
+    placed = place_rows({("a",): 100, ("b",): 400}, 100, keying=row_keying, sample=sample)
+    cut_task = pickle.loads(pickle.dumps(CutTask(placed, ("p",), "k")))
+    tasks, rows = cut_task.cut(pa.record_batch({"g": column, "p": ["b"] * 100 + ["a"] * 100}), turn=0)
     assert (np.diff(tasks) >= 0).all()
     mine = np.asarray(rows.column("p")) == "b"
     assert set(tasks[mine].tolist()) == {1, 2, 3, 4}
@@ -196,9 +196,9 @@ def test_keys_send_rows_to_the_tasks_of_their_partition():
 
 def test_without_keys_whole_batches_go_to_the_tasks_in_turns():
     placed = place_rows({("a",): 300}, 100)
-    one = CutTask(placed, ("p",), "k")
+    cut_task = CutTask(placed, ("p",), "k")
     for part in range(4):
-        tasks, _ = one.cut(pa.record_batch({"p": ["a", "a"]}), turn=part)
+        tasks, _ = cut_task.cut(pa.record_batch({"p": ["a", "a"]}), turn=part)
         assert tasks.tolist() == [part % 3] * 2
-    assert list(one(iter([]))) == []
-    assert list(one(iter([pa.record_batch({"p": pa.array([], pa.string())})]))) == []
+    assert list(cut_task(iter([]))) == []
+    assert list(cut_task(iter([pa.record_batch({"p": pa.array([], pa.string())})]))) == []

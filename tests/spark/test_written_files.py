@@ -10,9 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from geolake_nb.core.crs import Crs
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import (
+from geolake_nb.formats.delta import open_delta
+from geolake_nb.formats.delta.stats_writing import add_action, stats_text
+from geolake_nb.model.crs import Crs
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import (
     EdgeAlgorithm,
     Field,
     GeographyType,
@@ -23,10 +25,8 @@ from geolake_nb.core.types import (
     StringType,
     StructType,
 )
-from geolake_nb.formats.delta import open_delta
-from geolake_nb.formats.delta.stats_writing import add_action, stats_text
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter
-from geolake_nb.formats.storage import Storage
+from geolake_nb.parquet.writer import Layout, ParquetWriter
+from geolake_nb.storage.storage import Storage
 from tests.oracle.wkb_write import linestring, point, write
 
 pytestmark = pytest.mark.spark
@@ -125,7 +125,7 @@ def _leaves(value: Any, above: tuple[str, ...] = ()) -> dict[tuple[str, ...], An
     """The leaves of a JSON object by their names; an object without any is nothing."""
     if not isinstance(value, dict):
         return {above: value}
-    return {path: leaf for name, held in value.items() for path, leaf in _leaves(held, (*above, name)).items()}
+    return {path: leaf for name, stored in value.items() for path, leaf in _leaves(stored, (*above, name)).items()}
 
 
 def test_statistics_are_those_that_spark_writes_for_the_same_rows(spark, table):

@@ -69,11 +69,11 @@ export function touches(world: Float64Array, at: number, view: View): boolean {
 
 /** How many items are on the view; counting ends above the limit. */
 export function countVisible(boxes: Boxes, view: View, limit: number): number {
-  let found = 0;
-  for (let at = 0; at < boxes.world.length && found <= limit; at += 4) {
-    if (touches(boxes.world, at, view)) found++;
+  let count = 0;
+  for (let at = 0; at < boxes.world.length && count <= limit; at += 4) {
+    if (touches(boxes.world, at, view)) count++;
   }
-  return found;
+  return count;
 }
 
 export class BoxIndex {
@@ -115,7 +115,7 @@ export class BoxIndex {
     return this.collect(parts);
   }
 
-  /** The items within a tolerance (in degrees) of a place, on whatever copy of the world it was pointed at. */
+  /** The items within a tolerance (in degrees) of a point, on whatever copy of the world it was pointed at. */
   near(longitude: number, latitude: number, dx: number, dy: number): Uint32Array {
     const x = longitude - 360 * Math.floor((longitude + 180) / 360);
     return this.collect([-360, 0, 360].map((turn) => [x + turn - dx, latitude - dy, x + turn + dx, latitude + dy]));
@@ -123,20 +123,20 @@ export class BoxIndex {
 
   private collect(parts: Box[]): Uint32Array {
     const { tree, items, seen } = this;
-    const found: number[] = [];
+    const matches: number[] = [];
     if (tree) {
       const take = (entry: number): boolean => {
         const item = items[entry];
         if (!seen[item]) {
           seen[item] = 1;
-          found.push(item);
+          matches.push(item);
         }
         return false;
       };
       for (const part of parts) tree.search(...part, take);
     }
-    for (const item of found) seen[item] = 0;
-    return Uint32Array.from(found).sort();
+    for (const item of matches) seen[item] = 0;
+    return Uint32Array.from(matches).sort();
   }
 }
 

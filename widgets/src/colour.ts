@@ -32,9 +32,9 @@ export function cssOf([r, g, b]: Rgb, alpha = 1): string {
 export function rampOf(theme: Theme): Rgb[] {
   const stops = RAMPS[theme].map(rgbOf);
   return Array.from({ length: STEPS }, (_, i) => {
-    const place = (i / (STEPS - 1)) * (stops.length - 1);
-    const low = Math.min(stops.length - 2, Math.floor(place));
-    const part = place - low;
+    const position = (i / (STEPS - 1)) * (stops.length - 1);
+    const low = Math.min(stops.length - 2, Math.floor(position));
+    const part = position - low;
     return stops[low].map((from, c) => Math.round(from + (stops[low + 1][c] - from) * part)) as unknown as Rgb;
   });
 }
@@ -56,7 +56,7 @@ export interface Scale {
   /** The step of each item, `UNKNOWN` for NaN; for categories the number of the colour, `UNKNOWN` for other. */
   readonly steps: Uint8Array;
   /** 0 to 1 per item, NaN when unknown; null for categories, of which there is no mean. */
-  readonly places: Float32Array | null;
+  readonly positions: Float32Array | null;
   readonly ticks: Tick[];
   readonly swatches: Swatch[];
   readonly unknown: number;
@@ -85,27 +85,27 @@ function rampScale(values: Float32Array, style: ValueStyle): Scale {
   if (low > high) [low, high] = log ? [1, 1] : [0, 0];
   const from = log ? Math.log(low) : low;
   const span = (log ? Math.log(high) : high) - from;
-  const places = new Float32Array(values.length);
+  const positions = new Float32Array(values.length);
   const steps = new Uint8Array(values.length);
   for (let i = 0; i < values.length; i++) {
     const value = values[i];
     if (!Number.isFinite(value)) {
-      places[i] = NaN;
+      positions[i] = NaN;
       steps[i] = UNKNOWN;
       continue;
     }
     // Zero has no logarithm and lies below every other count: the low end of the ramp.
-    const place = span > 0 ? ((log ? Math.log(Math.max(value, low)) : value) - from) / span : 0.5;
-    places[i] = Math.min(1, Math.max(0, place));
-    steps[i] = Math.round(places[i] * (STEPS - 1));
+    const position = span > 0 ? ((log ? Math.log(Math.max(value, low)) : value) - from) / span : 0.5;
+    positions[i] = Math.min(1, Math.max(0, position));
+    steps[i] = Math.round(positions[i] * (STEPS - 1));
   }
-  return { steps, places, ticks: ticksOf(low, high, style), swatches: [], unknown };
+  return { steps, positions, ticks: ticksOf(low, high, style), swatches: [], unknown };
 }
 
 /** Round values along the ramp, its two ends always among them. */
 export function ticksOf(low: number, high: number, style: ValueStyle): Tick[] {
   const log = style.kind === "log";
-  const place = (value: number): number => {
+  const position = (value: number): number => {
     if (high === low) return 0.5;
     return log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
   };
@@ -116,7 +116,7 @@ export function ticksOf(low: number, high: number, style: ValueStyle): Tick[] {
   const ends = [{ at: 0, text: text(low) }, { at: 1, text: text(high) }];
   const ticks = [ends[0]];
   for (const value of inner) {
-    const tick = { at: place(value), text: text(value) };
+    const tick = { at: position(value), text: text(value) };
     if (startOf(tick) > endOf(ticks[ticks.length - 1]) && endOf(tick) < startOf(ends[1])) ticks.push(tick);
   }
   return [...ticks, ends[1]];
@@ -164,7 +164,7 @@ function categoryScale(values: Float32Array, style: ValueStyle): Scale {
   if (rest.length) {
     swatches.push({ text: `${rest.length} others`, count: rest.reduce((sum, [, n]) => sum + n, 0), colour: null });
   }
-  return { steps, places: null, ticks: [], swatches, unknown };
+  return { steps, positions: null, ticks: [], swatches, unknown };
 }
 
 /** The step of an overlap count on a log scale from 1 to the maximum. */

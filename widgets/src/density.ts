@@ -43,7 +43,7 @@ export function regionOf(view: View): Region {
   return { across, column, row, columns: columns * 2 + 1, rows: Math.min(across - row, rows * 2 + 1) };
 }
 
-/** Whether a region made for another place of the map still covers the view. */
+/** Whether a region made for another view of the map still covers the view. */
 export function covers(region: Region, view: View): boolean {
   const { across, column, row, columns, rows } = region;
   if (across !== Math.max(1, Math.round(view.scale / CELL))) return false;
@@ -53,7 +53,7 @@ export function covers(region: Region, view: View): boolean {
   return column <= view.x * across && right <= column + columns && row <= Math.max(0, view.y * across) && bottom <= row + rows;
 }
 
-/** Adds 1 at the corner where a box starts and takes it away past where it ends; two running sums give the counts. */
+/** Adds 1 at the corner where a box starts and subtracts it past where it ends; two running sums give the counts. */
 export function countCells(world: Float64Array, region: Region, options: GridOptions = {}): Grid {
   const { marks, only, weights } = options;
   const { across, column, row, columns, rows } = region;

@@ -14,7 +14,7 @@ export class DensityLayer {
   private grid: Grid | null = null;
   private made: readonly unknown[] = [];
 
-  /** Draws the counts of some items and tells the largest. */
+  /** Draws the counts of some items and returns the largest. */
   draw(context: CanvasRenderingContext2D, view: View, world: Float64Array, options: GridOptions, colours: GridColours): number {
     const state = [world, options.marks, options.only, options.weights, colours.ramp];
     if (!this.grid || !covers(this.grid, view) || state.some((part, i) => part !== this.made[i])) {
@@ -26,7 +26,7 @@ export class DensityLayer {
     if (!maximum) return 0;
     const size = view.scale / across;
     const right = view.x + view.width / view.scale;
-    // One world is repeated for each copy in view; a part of it stands where it is.
+    // One world is repeated for each copy in view; a part of it is not repeated.
     const [first, last] = columns === across ? [Math.floor(view.x), Math.floor(right)] : [0, 0];
     context.imageSmoothingEnabled = false;
     for (let k = first; k <= last; k++) {

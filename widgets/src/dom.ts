@@ -14,7 +14,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(tag: K, parts: Parts =
   if (parts.text !== undefined) element.textContent = parts.text;
   if (parts.title) element.title = parts.title;
   for (const [name, value] of Object.entries(parts.attributes ?? {})) element.setAttribute(name, value);
-  for (const [name, heard] of Object.entries(parts.on ?? {})) element.addEventListener(name, heard);
+  for (const [name, callback] of Object.entries(parts.on ?? {})) element.addEventListener(name, callback);
   element.append(...children.filter((child) => child !== null));
   return element;
 }
@@ -51,7 +51,7 @@ export function icon(name: IconName): SVGSVGElement {
   return svg;
 }
 
-/** A button of one icon; its label is for the eye as a tip and for the ear. */
+/** A button of one icon; its label is a tooltip and for screen readers. */
 export function iconButton(name: IconName, label: string, pressed: () => void): HTMLButtonElement {
   const button = el("button", { class: "glm-button", title: label, attributes: { type: "button", "aria-label": label } }, icon(name));
   button.addEventListener("click", pressed);
@@ -102,7 +102,7 @@ export class Guard {
     return (...args) => void this.run(() => work(...args));
   }
 
-  /** Takes the messages away: what failed has worked since. */
+  /** Removes the messages: what failed works again. */
   clear(): void {
     this.shown.clear();
     for (const message of this.root.querySelectorAll(":scope > .glm-error")) message.remove();

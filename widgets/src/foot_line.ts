@@ -5,7 +5,7 @@ import type { Notes } from "./model";
 import { countText } from "./value_text";
 
 export interface FootTarget {
-  /** Selects the items that a note speaks of, so that the table lists them. */
+  /** Selects the items that a note refers to, so that the table lists them. */
   list(kind: "no_bounds" | "flagged"): void;
   version(version: number): void;
 }
@@ -20,11 +20,11 @@ export class FootLine {
   private known: readonly number[] = [];
 
   constructor(private readonly target: FootTarget) {
-    const tell = throttled(200, (version: number) => target.version(version));
+    const send = throttled(200, (version: number) => target.version(version));
     this.slider.addEventListener("input", () => {
       const version = this.known[Number(this.slider.value)];
       this.versionText.textContent = `v${version}`;
-      tell(version);
+      send(version);
     });
     this.versions.append(el("span", { text: "Version" }), this.slider, this.versionText);
     this.element.append(this.counts, this.notes, el("span", { class: "glm-spring" }), this.versions);

@@ -8,7 +8,7 @@ import type { Host } from "./model";
 
 export class Framing {
   private following = false;
-  private readonly tell = throttled(80, () => {
+  private readonly send = throttled(80, () => {
     const { lat, lng } = this.map.getCenter();
     this.host.set("view", { lat, lng, zoom: this.map.getZoom() });
   });
@@ -19,9 +19,9 @@ export class Framing {
     signal: AbortSignal,
   ) {
     map.on("move", () => {
-      if (!this.following) this.tell();
+      if (!this.following) this.send();
     });
-    signal.addEventListener("abort", () => this.tell.cancel());
+    signal.addEventListener("abort", () => this.send.cancel());
   }
 
   /** Shows some items, all by default. */

@@ -6,8 +6,8 @@ export interface WidgetModel {
   get(key: string): unknown;
   set(key: string, value: unknown): void;
   save_changes(): void;
-  on(event: string, heard: (...args: never[]) => void): void;
-  off(event: string, heard: (...args: never[]) => void): void;
+  on(event: string, callback: (...args: never[]) => void): void;
+  off(event: string, callback: (...args: never[]) => void): void;
   send(message: unknown): void;
 }
 
@@ -19,16 +19,16 @@ export function widgetHost(model: WidgetModel): Host {
       model.set(key, value);
       model.save_changes();
     },
-    on(key, heard) {
+    on(key, callback) {
       const event = `change:${key}`;
-      model.on(event, heard);
-      return () => model.off(event, heard);
+      model.on(event, callback);
+      return () => model.off(event, callback);
     },
     send: (message) => model.send(message),
-    onMessage(heard) {
-      const hear = (message: unknown): void => heard(message);
-      model.on("msg:custom", hear);
-      return () => model.off("msg:custom", hear);
+    onMessage(callback) {
+      const listener = (message: unknown): void => callback(message);
+      model.on("msg:custom", listener);
+      return () => model.off("msg:custom", listener);
     },
   };
 }
@@ -47,12 +47,12 @@ export async function pageHost(traits: PageTraits): Promise<Host> {
     get: (key) => state[key],
     set(key, value) {
       state[key] = value;
-      for (const heard of [...(listeners.get(key) ?? [])]) heard();
+      for (const callback of [...(listeners.get(key) ?? [])]) callback();
     },
-    on(key, heard) {
+    on(key, callback) {
       const all = listeners.get(key) ?? new Set();
-      listeners.set(key, all.add(heard));
-      return () => all.delete(heard);
+      listeners.set(key, all.add(callback));
+      return () => all.delete(callback);
     },
     send: () => undefined,
     onMessage: () => () => undefined,

@@ -34,7 +34,7 @@ export class HoverCard {
     const top = y + 14 + h > height ? y - 14 - h : y + 14;
     this.element.style.left = `${Math.max(4, Math.min(left, width - w - 4))}px`;
     this.element.style.top = `${Math.max(4, Math.min(top, height - h - 4))}px`;
-    this.ask(item);
+    this.request(item);
   }
 
   hide(): void {
@@ -43,13 +43,13 @@ export class HoverCard {
     clearTimeout(this.asking);
   }
 
-  /** Forgets what Python said of items that are no longer there. */
+  /** Forgets the descriptions of items that no longer exist. */
   reset(): void {
     this.described.clear();
     this.hide();
   }
 
-  hear(message: unknown): void {
+  receive(message: unknown): void {
     const { type, id, fields } = (message ?? {}) as { type?: string; id?: number; fields?: unknown };
     if (type !== "description" || typeof id !== "number" || !Array.isArray(fields)) return;
     if (this.described.size >= KEPT) this.described.clear();
@@ -57,8 +57,8 @@ export class HoverCard {
     if (this.item === id) this.fill();
   }
 
-  /** Python is asked only where the pointer rests: the server limits how many messages it takes. */
-  private ask(item: number): void {
+  /** Python gets a request only where the pointer rests: the server limits how many messages it takes. */
+  private request(item: number): void {
     clearTimeout(this.asking);
     if (!this.host.live || this.described.has(item) || this.items().names[item] !== undefined) return;
     this.asking = setTimeout(() => this.host.send({ type: "describe", id: item }), 150);
@@ -71,11 +71,11 @@ export class HoverCard {
     const fields = this.described.get(item) ?? fieldsOf(items, item);
     const rows = fields.map(([label, value]) => el("div", { class: "glm-field" }, el("span", { text: label }), el("span", { text: value })));
     const reason = items.reasonOf(item);
-    const told = items.marks?.[item] === 1 ? "read by this query" : reason ? `skipped: ${reason}` : null;
+    const verdict = items.marks?.[item] === 1 ? "read by this query" : reason ? `skipped: ${reason}` : null;
     this.element.replaceChildren(
       el("div", { class: "glm-card-name", text: items.nameOf(item) }),
       ...rows,
-      ...(told ? [el("div", { class: reason ? "glm-skipped" : "glm-read", text: told })] : []),
+      ...(verdict ? [el("div", { class: reason ? "glm-skipped" : "glm-read", text: verdict })] : []),
       ...(this.others ? [el("div", { class: "glm-hint", text: `${countText(this.others)} more here; click again for the next` })] : []),
     );
   }
@@ -92,7 +92,7 @@ export function fieldsOf(items: Items, item: number): Field[] {
   return fields;
 }
 
-/** The column without a unit that its label says already: "Rows 12", not "Rows 12 rows". */
+/** The column without a unit that its label already has: "Rows 12", not "Rows 12 rows". */
 function bare(column: Column): Column {
   return column.unit === column.label.toLowerCase() ? { ...column, unit: undefined } : column;
 }

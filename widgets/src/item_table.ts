@@ -1,4 +1,4 @@
-/** The table beside the map: paged, sortable, all items or the selected ones. */
+/** The table next to the map: paged, sortable, all items or the selected ones. */
 import { el, iconButton } from "./dom";
 import type { Items } from "./items";
 import type { Cell, Host, Page, PageRequest } from "./model";
@@ -36,33 +36,33 @@ export class ItemTable {
     private readonly host: Host,
     private readonly target: TableTarget,
   ) {
-    this.which.addEventListener("change", () => this.ask({ selected_only: this.which.value === "selected", page: 0 }));
+    this.which.addEventListener("change", () => this.load({ selected_only: this.which.value === "selected", page: 0 }));
     this.element.append(this.body, this.foot);
   }
 
   /** Fits the page to a height in pixels. */
   resize(height: number): void {
     const size = Math.max(4, Math.floor((height - ROW - 38) / ROW));
-    if (size !== this.request.size) this.ask({ size, page: 0 });
+    if (size !== this.request.size) this.load({ size, page: 0 });
   }
 
   /** The selection has changed: the table shows it, and all items once nothing is selected. */
   follow(selected: boolean): void {
     this.order = null;
-    this.ask({ selected_only: selected, page: 0 });
+    this.load({ selected_only: selected, page: 0 });
   }
 
   /** The items have changed. */
   reset(): void {
     this.order = null;
-    this.ask({ page: 0 });
+    this.load({ page: 0 });
   }
 
   private get fromPython(): boolean {
     return this.host.live && Array.isArray(this.host.get("page").columns);
   }
 
-  private ask(change: Partial<PageRequest>): void {
+  private load(change: Partial<PageRequest>): void {
     this.request = { ...this.request, ...change };
     if ("sort" in change || "descending" in change || "selected_only" in change) this.order = null;
     if (this.element.hidden) return;
@@ -72,7 +72,7 @@ export class ItemTable {
 
   show(visible: boolean): void {
     this.element.hidden = !visible;
-    if (visible) this.ask({});
+    if (visible) this.load({});
   }
 
   render(): void {
@@ -81,8 +81,8 @@ export class ItemTable {
     const heads = (page.columns ?? []).map((column): Head => {
       const head = typeof column === "string" ? { key: column } : column;
       const rows = page.rows ?? [];
-      const place = (page.columns ?? []).indexOf(column);
-      return { label: head.key, ...head, number: rows.length > 0 && rows.every((row) => row[place] === null || typeof row[place] === "number") };
+      const index = (page.columns ?? []).indexOf(column);
+      return { label: head.key, ...head, number: rows.length > 0 && rows.every((row) => row[index] === null || typeof row[index] === "number") };
     });
     const table = el("table", { class: "glm-table" }, el("thead", {}, el("tr", {}, ...heads.map((head) => this.headCell(head)))));
     const body = el("tbody");
@@ -97,7 +97,7 @@ export class ItemTable {
     const sorted = this.request.sort === head.key;
     const arrow = sorted ? (this.request.descending ? " ↓" : " ↑") : "";
     const button = el("button", { text: head.label + arrow, attributes: { type: "button" }, title: `Sort by ${head.label}` });
-    button.addEventListener("click", () => this.ask({ sort: head.key, descending: sorted && !this.request.descending, page: 0 }));
+    button.addEventListener("click", () => this.load({ sort: head.key, descending: sorted && !this.request.descending, page: 0 }));
     const cell = el("th", { class: head.number ? "glm-number" : "", attributes: { scope: "col" } }, button);
     if (sorted) cell.setAttribute("aria-sort", this.request.descending ? "descending" : "ascending");
     return cell;
@@ -131,8 +131,8 @@ export class ItemTable {
 
   private renderFoot(page: Page): void {
     const [at, pages] = [page.page ?? 0, Math.max(1, page.pages ?? 1)];
-    const back = iconButton("previous", "Previous page", () => this.ask({ page: at - 1 }));
-    const forth = iconButton("next", "Next page", () => this.ask({ page: at + 1 }));
+    const back = iconButton("previous", "Previous page", () => this.load({ page: at - 1 }));
+    const forth = iconButton("next", "Next page", () => this.load({ page: at + 1 }));
     back.disabled = at <= 0;
     forth.disabled = at >= pages - 1;
     const chosen = this.target.items().selected.length;

@@ -101,28 +101,28 @@ export class Items {
     return mark < 2 ? null : (this.reasons[mark - 2] ?? "the query skips it");
   }
 
-  /** The items under a place of the unit square, the smallest first, so that what lies inside another can be reached. */
+  /** The items under a point of the unit square, the smallest first, so that what lies inside another can be reached. */
   at(x: number, y: number, view: View): Uint32Array {
     const reach = SMALLEST / view.scale;
     const dy = Math.abs(latitudeOf(y + reach) - latitudeOf(y - reach)) / 2;
     // What lies beyond Mercator's limit is drawn on the edge of the map, and is pointed at there.
     const edge = y <= reach || y >= 1 - reach;
-    const found = this.index.near(longitudeOf(x), y <= reach ? 90 : y >= 1 - reach ? -90 : latitudeOf(y), reach * 360, edge ? 5 : dy);
+    const matches = this.index.near(longitudeOf(x), y <= reach ? 90 : y >= 1 - reach ? -90 : latitudeOf(y), reach * 360, edge ? 5 : dy);
     const { world } = this.boxes;
     const area = (item: number): number => (world[item * 4 + 2] - world[item * 4]) * (world[item * 4 + 3] - world[item * 4 + 1]);
-    const hit = this.rings.size ? found.filter((item) => this.ringHit(item, x, y, reach)) : found;
+    const hit = this.rings.size ? matches.filter((item) => this.ringHit(item, x, y, reach)) : matches;
     return hit.length > 50_000 ? hit : hit.sort((a, b) => area(a) - area(b) || a - b);
   }
 
   /** The items that a selecting box touches; an outline counts by its shape, not by its box. */
   inBox(window: Box): Uint32Array {
-    const found = this.index.window(window);
-    if (!this.rings.size) return found;
+    const matches = this.index.window(window);
+    if (!this.rings.size) return matches;
     const [x0, x1] = [worldX(window[0]), worldX(window[0] > window[2] ? window[2] + 360 : window[2])];
     const [y0, y1] = [worldY(window[3]), worldY(window[1])];
     const touched = lassoed(Float64Array.of(x0, y0, x1, y0, x1, y1, x0, y1), this.boxes.world, (item) => this.rings.get(item) ?? null);
     const shapes = new Set(touched);
-    return found.filter((item) => !this.rings.has(item) || shapes.has(item));
+    return matches.filter((item) => !this.rings.has(item) || shapes.has(item));
   }
 
   private ringHit(item: number, x: number, y: number, reach: number): boolean {
@@ -139,15 +139,15 @@ export class Items {
   /** Items that are not drawn, or drawn with a warning. */
   flaggedItems(kind: "no_bounds" | "flagged"): Uint32Array {
     const { flags } = this.boxes;
-    const found: number[] = [];
+    const matches: number[] = [];
     for (let i = 0; i < flags.length; i++) {
-      if (kind === "no_bounds" ? flags[i] === NO_BOUNDS : flags[i] > NO_BOUNDS) found.push(i);
+      if (kind === "no_bounds" ? flags[i] === NO_BOUNDS : flags[i] > NO_BOUNDS) matches.push(i);
     }
-    return Uint32Array.from(found);
+    return Uint32Array.from(matches);
   }
 
-  /** What the boxes alone say of a window, for a page without a kernel. A file whose bounds are missing or wrong is read. */
-  ask(window: Box): { marks: Uint8Array; reasons: string[]; verdict: Verdict } {
+  /** What a window reads by the boxes alone, for a page without a kernel. A file whose bounds are missing or wrong is read. */
+  query(window: Box): { marks: Uint8Array; reasons: string[]; verdict: Verdict } {
     const { flags } = this.boxes;
     const marks = new Uint8Array(this.count).fill(2);
     for (const item of this.index.window(window)) marks[item] = 1;
@@ -161,7 +161,7 @@ export class Items {
       if (marks[i] === 1) size += weight || 0;
     }
     const verdict: Verdict = { files: this.count, files_read: read, ...(bytes ? { bytes: all, bytes_read: size } : {}) };
-    return { marks, reasons: ["its box lies outside the window"], verdict };
+    return { marks, reasons: ["bounds do not overlap the query"], verdict };
   }
 
   isBroken(item: number): boolean {

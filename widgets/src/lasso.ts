@@ -69,11 +69,11 @@ function piecesCross(a: Polygon, i: number, j: number, b: Polygon, k: number, l:
   return turn(ax, ay, bx, by, cx, cy) !== turn(ax, ay, bx, by, dx, dy) && turn(cx, cy, dx, dy, ax, ay) !== turn(cx, cy, dx, dy, bx, by);
 }
 
-export function polygonsMeet(one: Polygon, other: Polygon): boolean {
-  if (holds(one, other[0], other[1]) || holds(other, one[0], one[1])) return true;
-  for (let i = 0, j = one.length - 2; i < one.length; j = i, i += 2) {
+export function polygonsMeet(polygon: Polygon, other: Polygon): boolean {
+  if (holds(polygon, other[0], other[1]) || holds(other, polygon[0], polygon[1])) return true;
+  for (let i = 0, j = polygon.length - 2; i < polygon.length; j = i, i += 2) {
     for (let k = 0, l = other.length - 2; k < other.length; l = k, k += 2) {
-      if (piecesCross(one, j, i, other, l, k)) return true;
+      if (piecesCross(polygon, j, i, other, l, k)) return true;
     }
   }
   return false;
@@ -81,25 +81,25 @@ export function polygonsMeet(one: Polygon, other: Polygon): boolean {
 
 /** The drawn items that the polygon touches on any copy of the world, ascending. */
 export function lassoed(polygon: Polygon, world: Float64Array, ringsOf?: (item: number) => Polygon[] | null): Uint32Array {
-  const found: number[] = [];
+  const matches: number[] = [];
   if (polygon.length < 6) return new Uint32Array();
   const span = spanOf(polygon);
   for (let i = 0, at = 0; at < world.length; i++, at += 4) {
     const [x0, y0, x1, y1] = [world[at], world[at + 1], world[at + 2], world[at + 3]];
     if (!(y0 <= span.y1 && y1 >= span.y0)) continue;
     if (x1 - x0 >= 1) {
-      if (polygonMeetsBox(polygon, span.x0, y0, span.x1, y1)) found.push(i);
+      if (polygonMeetsBox(polygon, span.x0, y0, span.x1, y1)) matches.push(i);
       continue;
     }
     for (let k = Math.ceil(span.x0 - x1); k <= Math.floor(span.x1 - x0); k++) {
       if (!polygonMeetsBox(polygon, x0 + k, y0, x1 + k, y1)) continue;
       const rings = ringsOf?.(i);
       if (rings && !rings.some((ring) => polygonsMeet(polygon, moved(ring, k)))) continue;
-      found.push(i);
+      matches.push(i);
       break;
     }
   }
-  return Uint32Array.from(found);
+  return Uint32Array.from(matches);
 }
 
 function moved(ring: Polygon, worlds: number): Polygon {

@@ -65,8 +65,8 @@ export class LayersPanel {
   }
 }
 
-function colourOf(asked: string | undefined, own: string): string {
-  return asked && CSS.supports("color", asked) ? asked : own;
+function colourOf(requested: string | undefined, own: string): string {
+  return requested && CSS.supports("color", requested) ? requested : own;
 }
 
 function line(text: string, colour: string | null, on: boolean, changed: (on: boolean) => void): HTMLElement {

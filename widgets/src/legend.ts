@@ -11,7 +11,7 @@ export class Legend {
   readonly element = el("div", { class: "glm-legend glm-control", attributes: { role: "group", "aria-label": "Legend" } });
   private shown = "";
 
-  /** Draws the key anew when something in it has changed: a frame passes here on every move. */
+  /** Redraws the key when something in it has changed: a frame passes here on every move. */
   update(items: Items, palette: Palette, colorBy: string, frame: Frame, noun: string, overlays: readonly DrawnOverlay[]): void {
     const over = overlays.filter(({ visible }) => visible).map(({ overlay, colour }) => [overlay.name, colour]);
     const keys = items.columns.map((column) => column.key);
@@ -21,13 +21,13 @@ export class Legend {
     const parts: Node[] = [];
     const column = items.column(colorBy);
     const scale = items.scale(colorBy);
-    if (frame.mode !== "outlines" && (!scale || !scale.places)) {
+    if (frame.mode !== "outlines" && (!scale || !scale.positions)) {
       parts.push(heading(`Overlap, ${noun} per cell`), ...ramp(palette.ramp, countTicks(frame.maximum)));
       if (column) parts.push(hint(`zoom in to colour by ${column.label.toLowerCase()}`));
     } else if (column && scale) {
-      const told = !column.unit || column.unit === "bytes" || column.unit === column.label.toLowerCase();
-      parts.push(heading(told ? column.label : `${column.label} (${column.unit})`));
-      if (scale.places) parts.push(...ramp(palette.ramp, scale.ticks));
+      const labelOnly = !column.unit || column.unit === "bytes" || column.unit === column.label.toLowerCase();
+      parts.push(heading(labelOnly ? column.label : `${column.label} (${column.unit})`));
+      if (scale.positions) parts.push(...ramp(palette.ramp, scale.ticks));
       for (const { text, count, colour } of scale.swatches) {
         parts.push(line(cssOf(colour === null ? palette.unknown : palette.categories[colour]), text, count));
       }
@@ -72,7 +72,7 @@ function hint(text: string): HTMLElement {
   return el("div", { class: "glm-hint", text });
 }
 
-/** One colour; null stands for those of the scale above. A layer has no count, and the name of a file may be in its text: it is cut. */
+/** One colour; null is the colour scale above. A layer has no count, and its text may contain a file name: it is truncated. */
 function line(colour: string | null, text: string, count: number | null): HTMLElement {
   const swatch = el("span", { class: "glm-swatch" });
   if (colour) swatch.style.background = colour;

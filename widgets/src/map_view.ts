@@ -1,4 +1,4 @@
-/** One map in one cell: puts the parts together and lets them hear the traits. */
+/** One map in one cell: puts the parts together and connects them to the traits. */
 import { type LeafletMouseEvent, Map as LeafletMap, TileLayer, control, latLngBounds } from "leaflet";
 import type { Box } from "./boxes";
 import { Guard, el } from "./dom";
@@ -19,7 +19,7 @@ import { QueryWindow } from "./query_window";
 import { movesLittle, themeNow, watchTheme } from "./theme";
 import { Toolbar } from "./toolbar";
 
-/** Narrower than this, in pixels, the table stands below the map. */
+/** Narrower than this, in pixels, the table is below the map. */
 const NARROW = 860;
 const BOXES: (keyof Traits)[] = ["boxes", "rings", "ring_offsets", "ring_items", "names"];
 const COLUMNS: (keyof Traits)[] = ["columns", "column_data"];
@@ -91,7 +91,7 @@ export class MapView {
     this.useTool("pan");
     this.applyAll();
     this.showTable(false);
-    this.query.hear();
+    this.query.sync();
     const observer = new ResizeObserver(() => this.guard.run(() => this.resized()));
     observer.observe(this.root);
     signal.addEventListener("abort", () => observer.disconnect());
@@ -126,8 +126,8 @@ export class MapView {
       },
       box: guard.wrap((window: Box, add: boolean) => picking.select(this.items.inBox(window), add ? "add" : "set")),
       lasso: guard.wrap((polygon: Float64Array, add: boolean) => {
-        const found = lassoed(polygon, this.items.boxes.world, (item) => this.items.rings.get(item) ?? null);
-        picking.select(found, add ? "add" : "set");
+        const matches = lassoed(polygon, this.items.boxes.world, (item) => this.items.rings.get(item) ?? null);
+        picking.select(matches, add ? "add" : "set");
       }),
       setWindow: guard.wrap((window: Box | null, done: boolean) => this.query.set(window, done)),
       click: guard.wrap((at: { x: number; y: number }, add: boolean) => picking.click(at, add)),
@@ -137,9 +137,9 @@ export class MapView {
 
   private hearTraits(): void {
     const { host, stop, guard } = this;
-    const hear = (keys: readonly (keyof Traits)[], work: (changed: Set<keyof Traits>) => void): void => {
+    const onChange = (keys: readonly (keyof Traits)[], work: (changed: Set<keyof Traits>) => void): void => {
       let changed = new Set<keyof Traits>();
-      // Traits that come in one message are taken in one go: one by one they would not fit together.
+      // Traits that come in one message are applied together: one by one they would be inconsistent.
       const take = (): void => {
         const all = changed;
         changed = new Set();
@@ -153,19 +153,19 @@ export class MapView {
         stop.signal.addEventListener("abort", end);
       }
     };
-    hear([...BOXES, ...COLUMNS, ...MARKS], (changed) => this.reload(changed));
-    hear(["selected_items"], () => this.selectionHeard());
-    hear(["color_by"], () => this.applyColour());
-    hear(["window"], () => this.query.hear());
-    hear(["verdict"], () => this.query.hearVerdict());
-    hear(["overlays", "overlay_data"], () => {
+    onChange([...BOXES, ...COLUMNS, ...MARKS], (changed) => this.reload(changed));
+    onChange(["selected_items"], () => this.syncSelection());
+    onChange(["color_by"], () => this.applyColour());
+    onChange(["window"], () => this.query.sync());
+    onChange(["verdict"], () => this.query.syncVerdict());
+    onChange(["overlays", "overlay_data"], () => {
       this.layers.load(this.palette);
       this.painter.schedule();
     });
-    hear(["page"], () => this.table.render());
-    hear(["view"], () => this.framing.follow());
-    hear(["theme", "title", "noun", "height", "notes", "versions", "version", "tile_url", "attribution"], () => this.applyAll());
-    stop.signal.addEventListener("abort", host.onMessage((message) => guard.run(() => this.card.hear(message))));
+    onChange(["page"], () => this.table.render());
+    onChange(["view"], () => this.framing.follow());
+    onChange(["theme", "title", "noun", "height", "notes", "versions", "version", "tile_url", "attribution"], () => this.applyAll());
+    stop.signal.addEventListener("abort", host.onMessage((message) => guard.run(() => this.card.receive(message))));
   }
 
   private hearPerson(signal: AbortSignal): void {
@@ -239,10 +239,10 @@ export class MapView {
   }
 
   private applyTheme(): void {
-    const asked = this.host.get("theme");
-    const theme = themeNow(asked);
+    const requested = this.host.get("theme");
+    const theme = themeNow(requested);
     this.root.dataset.theme = theme;
-    this.root.dataset.asked = asked;
+    this.root.dataset.requested = requested;
     this.palette = PALETTES[theme];
     this.layers.recolour(this.palette);
     this.painter.schedule();
@@ -289,7 +289,7 @@ export class MapView {
     this.applyItems();
   }
 
-  private selectionHeard(): void {
+  private syncSelection(): void {
     this.items.loadSelected();
     this.table.follow(this.items.selected.length > 0);
     this.foot.showCounts(this.items, this.host.get("noun"));
@@ -312,7 +312,7 @@ export class MapView {
     if (!this.placed) {
       this.placed = true;
       if (!this.framing.follow()) this.framing.fit(this.items, undefined, false);
-      // The index is made while nobody waits for it.
+      // The index is built while idle.
       setTimeout(() => this.guard.run(() => !this.stop.signal.aborted && this.items.index), 60);
     }
     this.painter.schedule();

@@ -1,4 +1,4 @@
-/** The doors of the bundle: `default.render` for anywidget, `renderStatic` for a page that carries its own data. */
+/** The entry points of the bundle: `default.render` for anywidget, `renderStatic` for a page that carries its own data. */
 import leafletCss from "leaflet/dist/leaflet.css";
 import { Guard, el } from "./dom";
 import { type PageTraits, type WidgetModel, pageHost, widgetHost } from "./hosts";
@@ -13,16 +13,16 @@ function mount(parent: HTMLElement, host: Host): MapView | null {
   return new Guard(cell).run(() => new MapView(cell, host)) ?? null;
 }
 
-/** What a page, a test or a benchmark may ask of a map. */
+/** What a page, a test or a benchmark may call on a map. */
 export interface MapHandle {
   get<K extends keyof Traits>(key: K): Traits[K];
   set<K extends keyof Traits>(key: K, value: Traits[K]): void;
   /** The items that a window touches, by the index of the browser. */
   query(window: [number, number, number, number]): number[];
   selected(): number[];
-  /** Pixels of the map for a place, and the other way around. */
+  /** Pixels of the map for a position, and the other way around. */
   pixelOf(longitude: number, latitude: number): { x: number; y: number };
-  placeOf(x: number, y: number): { longitude: number; latitude: number };
+  positionOf(x: number, y: number): { longitude: number; latitude: number };
   panBy(x: number, y: number): void;
   destroy(): void;
 }
@@ -40,7 +40,7 @@ export async function renderStatic(parent: HTMLElement, traits: PageTraits): Pro
       const { x, y, scale } = view.painter.view();
       return { x: (worldX(longitude) - x) * scale, y: (worldY(latitude) - y) * scale };
     },
-    placeOf(px, py) {
+    positionOf(px, py) {
       const { x, y, scale } = view.painter.view();
       return { longitude: longitudeOf(x + px / scale), latitude: latitudeOf(y + py / scale) };
     },

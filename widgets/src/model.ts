@@ -21,7 +21,7 @@ export interface Verdict {
   readonly bytes?: number;
   readonly bytes_read?: number;
   readonly text?: string;
-  /** The window that was judged. */
+  /** The window of the verdict. */
   readonly window?: readonly number[];
 }
 
@@ -129,12 +129,12 @@ export interface Host {
   get<K extends keyof Traits>(key: K): Traits[K];
   set<K extends keyof Traits>(key: K, value: Traits[K]): void;
   /** Calls back when the other side (or another view) has set the trait; the result ends that. */
-  on(key: keyof Traits, heard: () => void): () => void;
+  on(key: keyof Traits, callback: () => void): () => void;
   send(message: unknown): void;
-  onMessage(heard: (message: unknown) => void): () => void;
+  onMessage(callback: (message: unknown) => void): () => void;
 }
 
-/** The bytes of a buffer in any of the shapes that hosts hand over; null and "" are no bytes. */
+/** The bytes of a buffer in any of the shapes that hosts hand over; null and "" are empty. */
 export function bytesOf(value: unknown): Uint8Array<ArrayBuffer> {
   if (value === null || value === undefined || value === "") return new Uint8Array();
   if (value instanceof ArrayBuffer) return new Uint8Array(value);
@@ -189,7 +189,7 @@ export function ringsOf(points: unknown, offsets: unknown, items: unknown, degre
       throw new Error(`ring ${i} lies outside its data`);
     }
     const [xmin, xmax] = [degrees[item * 4], degrees[item * 4 + 2]];
-    // The box says on which side of the antimeridian the points of a wrapped outline belong.
+    // The box decides on which side of the antimeridian the points of a wrapped outline belong.
     const turn = xmin > xmax ? (xmin + xmax) / 2 : -Infinity;
     const ring = new Float64Array((ends[i + 1] - ends[i]) * 2);
     for (let p = 0, at = ends[i] * 2; p < ring.length; p += 2, at += 2) {

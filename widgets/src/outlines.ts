@@ -9,7 +9,7 @@ export interface OutlineStyle {
   readonly colour: Rgb;
   readonly alpha?: number;
   readonly width?: number;
-  /** Whether outlines that are no boxes are drawn finely, which is for a few of them. */
+  /** Whether outlines that are not boxes are drawn finely, which is for a few of them. */
   readonly fine?: boolean;
 }
 
@@ -168,19 +168,19 @@ function spanOf(ring: Float64Array): [number, number] {
   return [x0, x1];
 }
 
-/** A ring to be stroked; a cut along the antimeridian is no edge of the shape. */
+/** A ring to be stroked; a cut along the antimeridian is not an edge of the shape. */
 function outlinePath(path: Path2D, ring: Float64Array, view: View, moved: number, cut: boolean): void {
   if (!cut) {
     ringPath(path, ring, view, moved);
     return;
   }
-  const place = (i: number): [number, number] => [(ring[i] + moved - view.x) * view.scale, (ring[i + 1] - view.y) * view.scale];
+  const pixel = (i: number): [number, number] => [(ring[i] + moved - view.x) * view.scale, (ring[i + 1] - view.y) * view.scale];
   let drawing = false;
   for (let i = 0; i < ring.length; i += 2) {
     const next = (i + 2) % ring.length;
     const edge = !(ring[i] === ring[next] && Number.isInteger(ring[i]));
-    if (edge && !drawing) path.moveTo(...place(i));
-    if (edge) path.lineTo(...place(next));
+    if (edge && !drawing) path.moveTo(...pixel(i));
+    if (edge) path.lineTo(...pixel(next));
     drawing = edge;
   }
 }

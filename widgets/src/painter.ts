@@ -11,12 +11,12 @@ import { bucketsOf, drawItems, drawMarked, drawOverlay, eachCopy, fillItems } fr
 import type { Palette } from "./palette";
 import { PixelSheet } from "./pixel_sheet";
 
-/** Above this many boxes in view their outlines are a sheet, and counts per cell tell more. */
+/** Above this many boxes in view their outlines are a sheet, and counts per cell show more. */
 export const DENSE = 20_000;
 /** Up to this many boxes each is filled, which shows by depth of colour where they overlap. */
 const FILLED = 4_000;
-/** How strongly one inside is filled, and at most all that lie over each other: the land still shows through. */
-const INSIDE = { one: 0.23, all: 0.6 };
+/** How strongly one inside is filled, and at most all that overlap: the land still shows through. */
+const INSIDE = { single: 0.23, all: 0.6 };
 /** Up to this many files that a query reads stand out by a thick outline. */
 const FEW = 50;
 
@@ -124,7 +124,7 @@ export class Painter extends Layer {
 
   private draw(): void {
     const map = this.leaflet;
-    // During an animated zoom the last picture is stretched; it is drawn anew when the zoom ends.
+    // During an animated zoom the last picture is stretched; it is redrawn when the zoom ends.
     if (!map || (map as unknown as { _animatingZoom?: boolean })._animatingZoom) return;
     const scene = this.scene();
     const view = this.view();
@@ -183,7 +183,7 @@ export class Painter extends Layer {
     const { world } = items.boxes;
     const { lit } = items;
     if (lit) this.fadedCounts.draw(context, view, world, { marks: lit, only: 0 }, { ramp: palette.fadedRamp, alpha: [26, 84] });
-    const weights = items.scale(colorBy)?.places ?? null;
+    const weights = items.scale(colorBy)?.positions ?? null;
     const maximum = this.counts.draw(context, view, world, { weights, marks: lit, only: 1 }, { ramp: palette.ramp, alpha: [165, 240] });
     return { mode: weights ? "means" : "density", boxes, maximum };
   }
@@ -202,12 +202,12 @@ export class Painter extends Layer {
       maximum = this.counts.draw(context, view, items.boxes.world, { marks: items.lit, only: 1 }, colours);
     }
     const styled = lit.flatMap((ids, step) => {
-      const known = scale?.places ? palette.ramp[step] : palette.categories[step];
+      const known = scale?.positions ? palette.ramp[step] : palette.categories[step];
       return ids.length ? [{ ids, colour: step === STEPS ? palette.unknown : overlap ? palette.neutral : scale ? known : palette.plain }] : [];
     });
     if (filled && !overlap) {
       const insides = this.sized(this.insides, view);
-      for (const { ids, colour } of styled) fillItems(insides, items, view, ids, colour, INSIDE.one);
+      for (const { ids, colour } of styled) fillItems(insides, items, view, ids, colour, INSIDE.single);
       context.globalAlpha = INSIDE.all;
       context.drawImage(this.insides.canvas, 0, 0, view.width, view.height);
       context.globalAlpha = 1;

@@ -23,7 +23,7 @@ export interface Palette {
   readonly overlays: string[];
 }
 
-/** One colour all along: only its strength tells the count. */
+/** One colour all along: only its opacity shows the count. */
 function even(colour: Rgb): Rgb[] {
   return new Array<Rgb>(STEPS).fill(colour);
 }

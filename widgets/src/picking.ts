@@ -3,12 +3,12 @@ import type { HoverCard } from "./hover_card";
 import type { Items } from "./items";
 import type { Host } from "./model";
 import type { Painter } from "./painter";
-import { type Place, worldPlace } from "./pointing";
+import { type Point, worldPoint } from "./pointing";
 
 export class Picking {
   hovered: number | null = null;
   private frame = 0;
-  private last: { place: Place; item: number } | null = null;
+  private last: { point: Point; item: number } | null = null;
 
   constructor(
     private readonly host: Host,
@@ -20,21 +20,21 @@ export class Picking {
   ) {}
 
   /** Looks with the next frame what is under the pointer. */
-  hoverSoon(place: Place): void {
+  hoverSoon(point: Point): void {
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.run(() => this.hover(place)));
+    this.frame = requestAnimationFrame(() => this.run(() => this.hover(point)));
   }
 
-  hover(place: Place): void {
+  hover(point: Point): void {
     const view = this.painter.view();
-    const { x, y } = worldPlace(place, view);
-    const found = this.items().at(x, y, view);
-    if (!found.length) {
+    const { x, y } = worldPoint(point, view);
+    const matches = this.items().at(x, y, view);
+    if (!matches.length) {
       this.unhover();
       return;
     }
-    this.highlight(found[0]);
-    this.card.show(found[0], found.length - 1, place.x, place.y, view.width, view.height);
+    this.highlight(matches[0]);
+    this.card.show(matches[0], matches.length - 1, point.x, point.y, view.width, view.height);
     this.surface.dataset.over = "item";
   }
 
@@ -51,21 +51,21 @@ export class Picking {
     this.painter.schedule(true);
   }
 
-  /** Selects the smallest item under a place; another click there takes the next larger one. */
-  click(place: Place, add: boolean): void {
+  /** Selects the smallest item under a point; another click there takes the next larger one. */
+  click(point: Point, add: boolean): void {
     const view = this.painter.view();
-    const { x, y } = worldPlace(place, view);
-    const found = this.items().at(x, y, view);
-    if (!found.length) {
+    const { x, y } = worldPoint(point, view);
+    const matches = this.items().at(x, y, view);
+    if (!matches.length) {
       if (!add) this.select(new Uint32Array(), "set");
       return;
     }
-    const again = this.last && Math.hypot(place.x - this.last.place.x, place.y - this.last.place.y) < 4;
-    const next = again && !add ? (found.indexOf(this.last?.item ?? -1) + 1) % found.length : 0;
-    this.last = { place, item: found[next] };
-    this.select(Uint32Array.of(found[next]), add ? "toggle" : "set");
-    this.card.show(found[next], found.length - 1, place.x, place.y, view.width, view.height);
-    this.highlight(found[next]);
+    const again = this.last && Math.hypot(point.x - this.last.point.x, point.y - this.last.point.y) < 4;
+    const next = again && !add ? (matches.indexOf(this.last?.item ?? -1) + 1) % matches.length : 0;
+    this.last = { point, item: matches[next] };
+    this.select(Uint32Array.of(matches[next]), add ? "toggle" : "set");
+    this.card.show(matches[next], matches.length - 1, point.x, point.y, view.width, view.height);
+    this.highlight(matches[next]);
   }
 
   select(ids: Uint32Array, how: "set" | "add" | "toggle"): void {

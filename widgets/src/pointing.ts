@@ -6,7 +6,7 @@ import { type Rubber, windowSpan } from "./painter";
 
 export type Tool = "pan" | "box" | "lasso" | "window";
 
-export interface Place {
+export interface Point {
   readonly x: number;
   readonly y: number;
 }
@@ -18,7 +18,7 @@ export interface PointingTarget {
   box(window: Box, add: boolean): void;
   lasso(polygon: Float64Array, add: boolean): void;
   setWindow(window: Box | null, done: boolean): void;
-  click(at: Place, add: boolean): void;
+  click(at: Point, add: boolean): void;
 }
 
 /** Pixels that a press may wander and still be a click. */
@@ -26,28 +26,28 @@ const SLACK = 4;
 const HANDLE = 9;
 
 interface Grip {
-  readonly start: Place;
+  readonly start: Point;
   /** The corner that stays, on the unit square, when a corner is pulled; null when the whole window moves. */
-  readonly fixed: Place | null;
+  readonly fixed: Point | null;
   readonly origin: { x0: number; y0: number; x1: number; y1: number };
 }
 
-export function worldPlace({ x, y }: Place, view: View): Place {
+export function worldPoint({ x, y }: Point, view: View): Point {
   return { x: view.x + x / view.scale, y: view.y + y / view.scale };
 }
 
-/** The latitude of a place; on and past Mercator's edge it is the pole, or files there could never be asked for. */
+/** The latitude of a point; on and past Mercator's edge it is the pole, so that files there can be queried. */
 function latitude(y: number): number {
   return y <= 0 ? 90 : y >= 1 ? -90 : latitudeOf(y);
 }
 
-export function boxBetween(one: Place, other: Place): Box {
-  return windowBetween(longitudeOf(one.x), latitude(one.y), longitudeOf(other.x), latitude(other.y));
+export function boxBetween(from: Point, to: Point): Box {
+  return windowBetween(longitudeOf(from.x), latitude(from.y), longitudeOf(to.x), latitude(to.y));
 }
 
 export class Pointing {
   tool: Tool = "pan";
-  private points: Place[] = [];
+  private points: Point[] = [];
   private active: Exclude<Tool, "pan"> | null = null;
   private grip: Grip | null = null;
 
@@ -56,8 +56,8 @@ export class Pointing {
     private readonly target: PointingTarget,
     signal: AbortSignal,
   ) {
-    const listen = (name: "pointerdown" | "pointermove" | "pointerup" | "pointercancel", heard: (event: PointerEvent) => void): void =>
-      surface.addEventListener(name, heard, { signal, capture: true });
+    const listen = (name: "pointerdown" | "pointermove" | "pointerup" | "pointercancel", callback: (event: PointerEvent) => void): void =>
+      surface.addEventListener(name, callback, { signal, capture: true });
     listen("pointerdown", (event) => this.press(event));
     listen("pointermove", (event) => this.move(event));
     listen("pointerup", (event) => this.release(event));
@@ -75,7 +75,7 @@ export class Pointing {
     this.target.rubber(null);
   }
 
-  private place(event: PointerEvent): Place {
+  private pointOf(event: PointerEvent): Point {
     const frame = this.surface.getBoundingClientRect();
     return { x: event.clientX - frame.left - this.surface.clientLeft, y: event.clientY - frame.top - this.surface.clientTop };
   }
@@ -85,13 +85,13 @@ export class Pointing {
     const onControl = event.target instanceof Element && event.target.closest(".glm-control");
     if (event.button !== 0 || tool === "pan" || onControl) return;
     this.active = tool;
-    this.points = [this.place(event)];
+    this.points = [this.pointOf(event)];
     this.grip = tool === "window" ? this.gripAt(this.points[0]) : null;
     this.surface.setPointerCapture(event.pointerId);
   }
 
   private move(event: PointerEvent): void {
-    const here = this.place(event);
+    const here = this.pointOf(event);
     if (!this.active) {
       if (this.tool === "window") this.surface.dataset.grip = this.gripAt(here) ? "yes" : "no";
       return;
@@ -110,7 +110,7 @@ export class Pointing {
   private release(event: PointerEvent): void {
     const { active } = this;
     if (!active) return;
-    const here = this.place(event);
+    const here = this.pointOf(event);
     const add = event.ctrlKey || event.metaKey;
     const view = this.target.view();
     if (!this.wandered()) {
@@ -118,11 +118,11 @@ export class Pointing {
     } else if (active === "window") {
       this.target.setWindow(this.windowTo(here), true);
     } else if (active === "box") {
-      this.target.box(boxBetween(worldPlace(this.points[0], view), worldPlace(here, view)), add);
+      this.target.box(boxBetween(worldPoint(this.points[0], view), worldPoint(here, view)), add);
     } else {
       const polygon = new Float64Array(this.points.length * 2);
       this.points.forEach((point, i) => {
-        const { x, y } = worldPlace(point, view);
+        const { x, y } = worldPoint(point, view);
         polygon.set([x, y], i * 2);
       });
       this.target.lasso(polygon, add);
@@ -135,13 +135,13 @@ export class Pointing {
     return this.points.some((point) => Math.hypot(point.x - first.x, point.y - first.y) >= SLACK);
   }
 
-  private windowTo(here: Place): Box {
+  private windowTo(here: Point): Box {
     const view = this.target.view();
-    const end = worldPlace(here, view);
+    const end = worldPoint(here, view);
     const { grip } = this;
-    if (!grip) return boxBetween(worldPlace(this.points[0], view), end);
+    if (!grip) return boxBetween(worldPoint(this.points[0], view), end);
     if (grip.fixed) return boxBetween(grip.fixed, end);
-    const start = worldPlace(grip.start, view);
+    const start = worldPoint(grip.start, view);
     const { x0, y0, x1, y1 } = grip.origin;
     // The window stops at the edges of the map with its size kept.
     const down = Math.min(1 - y1, Math.max(-y0, end.y - start.y));
@@ -149,12 +149,12 @@ export class Pointing {
   }
 
   /** What a press on the drawn window takes hold of: a corner, or the whole. */
-  private gripAt(here: Place): Grip | null {
+  private gripAt(here: Point): Grip | null {
     const window = this.target.window();
     if (!window) return null;
     const view = this.target.view();
     const span = windowSpan(window);
-    const at = worldPlace(here, view);
+    const at = worldPoint(here, view);
     const reach = HANDLE / view.scale;
     for (let k = Math.ceil(at.x - reach - span.x1); k <= Math.floor(at.x + reach - span.x0); k++) {
       const origin = { x0: span.x0 + k, y0: span.y0, x1: span.x1 + k, y1: span.y1 };

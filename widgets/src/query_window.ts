@@ -6,7 +6,7 @@ import { type Host, type Verdict, windowOf } from "./model";
 import { countText } from "./value_text";
 import { VerdictBar } from "./verdict_bar";
 
-/** Up to this many items the browser tells at once what a window touches, before Python answers. */
+/** Up to this many items the browser counts at once what a window touches, before Python answers. */
 const QUICK = 200_000;
 
 export class QueryWindow {
@@ -15,7 +15,7 @@ export class QueryWindow {
   private pending = false;
   private opened = false;
   private verdict: Verdict = {};
-  private readonly tell = throttled(120, (window: Box | null) => this.host.set("window", window));
+  private readonly send = throttled(120, (window: Box | null) => this.host.set("window", window));
 
   constructor(
     private readonly host: Host,
@@ -23,24 +23,24 @@ export class QueryWindow {
     private readonly changed: (marks: boolean) => void,
     signal: AbortSignal,
   ) {
-    signal.addEventListener("abort", () => this.tell.cancel());
+    signal.addEventListener("abort", () => this.send.cancel());
   }
 
-  /** A new window from the pointer or the field; `done` when the hand is off it. */
+  /** A new window from the pointer or the field; `done` when the drag has ended. */
   set(window: Box | null, done: boolean): void {
     this.window = window;
     this.pending = this.waits();
     if (done) {
-      this.tell.cancel();
+      this.send.cancel();
       this.host.set("window", window);
     } else {
-      this.tell(window);
+      this.send(window);
     }
     this.answer();
   }
 
   /** The trait has changed, from whichever side. */
-  hear(): void {
+  sync(): void {
     const window = windowOf(this.host.get("window"));
     if (!this.opened) {
       this.open(window);
@@ -51,7 +51,7 @@ export class QueryWindow {
     this.answer();
   }
 
-  /** What Python said before the map was shown, of a window or of a filter without one, stands until a window is drawn. */
+  /** A verdict from before the map was shown, of a window or of a filter without one, stays until a window is drawn. */
   private open(window: Box | null): void {
     this.opened = true;
     this.window = window;
@@ -60,14 +60,14 @@ export class QueryWindow {
     else this.show();
   }
 
-  hearVerdict(): void {
+  syncVerdict(): void {
     this.verdict = this.host.get("verdict");
-    // While the hand moves, Python still speaks of where it was.
+    // During a drag, the verdict of Python is still that of an earlier window.
     this.pending = this.verdict.window !== undefined && this.waits();
     this.show();
   }
 
-  /** Whether Python has yet to speak of this window. */
+  /** Whether the verdict of Python for this window is pending. */
   private waits(): boolean {
     return this.host.live && this.window !== null && String(this.host.get("verdict").window) !== String(this.window);
   }
@@ -96,7 +96,7 @@ export class QueryWindow {
       this.verdict = this.host.get("verdict");
       return;
     }
-    const { marks, reasons, verdict } = items.ask(this.window);
+    const { marks, reasons, verdict } = items.query(this.window);
     items.setMarks(marks, reasons);
     this.verdict = verdict;
   }

@@ -1,8 +1,8 @@
-/** Light or dark: what Python asked for, else what the notebook shows, else what the system prefers. */
+/** Light or dark: what Python requests, else what the notebook shows, else what the system prefers. */
 import type { Theme } from "./colour";
 
-export function themeNow(asked: string): Theme {
-  if (asked === "light" || asked === "dark") return asked;
+export function themeNow(requested: string): Theme {
+  if (requested === "light" || requested === "dark") return requested;
   const { jpThemeLight, theme } = document.body.dataset;
   if (jpThemeLight !== undefined) return jpThemeLight === "false" ? "dark" : "light";
   const named = document.documentElement.dataset.theme ?? theme;

@@ -29,7 +29,7 @@ export function bytesText(value: number): string {
   return `${step && Math.abs(value) < 99.5 ? value.toFixed(1) : Math.round(value)} ${units[step]}`;
 }
 
-/** Seconds since 1970 as a date, with the time of day where it is told apart. */
+/** Seconds since 1970 as a date, with the time of day where it matters. */
 export function timeText(seconds: number, span = 0): string {
   const date = new Date(seconds * 1000);
   if (Number.isNaN(date.getTime())) return "unknown";
@@ -54,7 +54,7 @@ export function valueText(value: number, style: ValueStyle, brief = false): stri
   return style.unit ? `${numberText(value)} ${style.unit}` : numberText(value);
 }
 
-/** A box with as many decimals as its size asks for. */
+/** A box with as many decimals as its size needs. */
 export function boxText([xmin, ymin, xmax, ymax]: readonly [number, number, number, number]): string {
   const size = Math.max(xmin > xmax ? xmax + 360 - xmin : xmax - xmin, ymax - ymin, 1e-6);
   const decimals = Math.min(7, Math.max(0, Math.ceil(2 - Math.log10(size))));

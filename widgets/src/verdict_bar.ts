@@ -1,4 +1,4 @@
-/** The query window in numbers, and what Python says a query over it would read. */
+/** The query window in numbers, and what a query over it reads. */
 import type { Box } from "./boxes";
 import { el, iconButton } from "./dom";
 import { type Verdict, windowOf } from "./model";
@@ -8,7 +8,7 @@ export class VerdictBar {
   readonly element = el("div", { class: "glm-verdict glm-control" });
   private readonly field = el("input", { class: "glm-input", attributes: { type: "text", "aria-label": "Window: xmin, ymin, xmax, ymax in degrees", spellcheck: "false" } });
   private readonly line = el("div", { class: "glm-verdict-line" });
-  private readonly said = el("div", { class: "glm-said", attributes: { "aria-live": "polite", role: "status" } });
+  private readonly text = el("div", { class: "glm-verdict-text", attributes: { "aria-live": "polite", role: "status" } });
   private readonly meter = el("div", { class: "glm-meter" }, el("div"));
 
   constructor(changed: (window: Box | null) => void) {
@@ -19,7 +19,7 @@ export class VerdictBar {
       if (window) changed(window);
     });
     this.line.append(this.field, clear);
-    this.element.append(this.line, this.said, this.meter);
+    this.element.append(this.line, this.text, this.meter);
     this.element.hidden = true;
   }
 
@@ -31,7 +31,7 @@ export class VerdictBar {
     if (window && document.activeElement !== this.field) this.field.value = boxText(window);
     this.field.setAttribute("aria-invalid", "false");
     this.element.dataset.pending = String(pending);
-    if (this.said.textContent !== text) this.said.textContent = text;
+    if (this.text.textContent !== text) this.text.textContent = text;
     const { files = 0, files_read: read = 0 } = verdict;
     this.meter.hidden = !files;
     (this.meter.firstChild as HTMLElement).style.width = `${files ? Math.max(read ? 1 : 0, (100 * read) / files) : 0}%`;

@@ -3,17 +3,17 @@ import { test } from "node:test";
 import { type Box, BROKEN, BoxIndex, FINE, NO_BOUNDS, OUT_OF_RANGE, countVisible, extentOf, flagOf, placeBoxes } from "../src/boxes";
 import { mixedBoxes, randomFrom } from "./random";
 
-/** The rule of geolake_nb.core.box.Box.intersects, item by item. */
+/** The rule of geolake_nb.model.box.Box.intersects, item by item. */
 function bruteWindow(degrees: Float64Array, [xmin, ymin, xmax, ymax]: Box): number[] {
-  const found: number[] = [];
+  const matches: number[] = [];
   for (let i = 0; i < degrees.length / 4; i++) {
     const [a, b, c, d] = degrees.subarray(i * 4, i * 4 + 4);
     if (!(b <= ymax && ymin <= d)) continue;
-    const [wraps, asked] = [a > c, xmin > xmax];
-    const x = wraps && asked ? true : wraps || asked ? a <= xmax || xmin <= c : a <= xmax && xmin <= c;
-    if (x) found.push(i);
+    const [wraps, queryWraps] = [a > c, xmin > xmax];
+    const x = wraps && queryWraps ? true : wraps || queryWraps ? a <= xmax || xmin <= c : a <= xmax && xmin <= c;
+    if (x) matches.push(i);
   }
-  return found;
+  return matches;
 }
 
 test("a window finds what the rule of boxes finds, on both sides of 180 degrees", () => {
@@ -64,7 +64,7 @@ test("a wrapped box runs past the right edge of the world, and polar ones stay o
   assert.deepEqual([world[1], world[3]], [0, 0]);
 });
 
-test("a place near the antimeridian finds the boxes on its other side, on every copy of the world", () => {
+test("a point near the antimeridian finds the boxes on its other side, on every copy of the world", () => {
   const index = new BoxIndex(placeBoxes(Float64Array.of(170, 0, -170, 10, 178, 0, 180, 10, 190, 0, 195, 10)));
   assert.deepEqual([...index.near(-175, 5, 0.1, 0.1)], [0]);
   assert.deepEqual([...index.near(185 + 720, 5, 0.1, 0.1)], [0]);
@@ -89,7 +89,7 @@ test("what is in view is counted on every copy of the world", () => {
 
 test("the extent is the smallest span, cut at the antimeridian unless another cut leaves out clearly more", () => {
   const extent = (...sides: number[]): Box | null => extentOf(placeBoxes(Float64Array.from(sides)));
-  const near = (one: Box | null, other: Box): void => other.forEach((side, i) => assert.ok(Math.abs((one?.[i] ?? NaN) - side) < 1e-9, `${one}`));
+  const near = (actual: Box | null, other: Box): void => other.forEach((side, i) => assert.ok(Math.abs((actual?.[i] ?? NaN) - side) < 1e-9, `${actual}`));
   near(extent(0, 0, 1, 1, 20, 5, 21, 6), [0, 0, 21, 6]);
   near(extent(170, 0, 175, 1, -175, 5, -170, 6), [170, 0, -170, 6]);
   near(extent(179, -1, -179, 1), [179, -1, -179, 1]);

@@ -5,10 +5,10 @@ import { boxText, bytesText, timeText, valueText } from "../src/value_text";
 
 test("a scale keeps the order of its values, and NaN is unknown", () => {
   for (const kind of ["linear", "log"] as const) {
-    const { steps, places, unknown, ticks } = scaleOf(Float32Array.of(1, 10, NaN, 1000, 0), { kind });
+    const { steps, positions, unknown, ticks } = scaleOf(Float32Array.of(1, 10, NaN, 1000, 0), { kind });
     assert.equal(unknown, 1);
     assert.equal(steps[2], UNKNOWN);
-    assert.ok(places && places[0] <= places[1] && places[1] < places[3] && places[4] <= places[0]);
+    assert.ok(positions && positions[0] <= positions[1] && positions[1] < positions[3] && positions[4] <= positions[0]);
     assert.equal(steps[3], STEPS - 1);
     assert.ok(ticks.length >= 2 && ticks[0].at === 0 && ticks[ticks.length - 1].at === 1);
   }

@@ -54,8 +54,8 @@ test("marks choose what counts, and weights give the mean of those that have one
   assert.deepEqual([...grid.counts], bruteCounts(world, region, (i) => marks[i] === 1));
   const known = bruteCounts(world, region, (i) => marks[i] === 1 && !Number.isNaN(weights[i]));
   grid.means?.forEach((mean, cell) => assert.equal(Number.isNaN(mean), known[cell] === 0));
-  const one = countCells(world.slice(0, 4), region, { weights: Float32Array.of(0.25) });
-  one.means?.forEach((mean, cell) => assert.ok(one.counts[cell] ? Math.abs(mean - 0.25) < 1e-6 : Number.isNaN(mean)));
+  const counted = countCells(world.slice(0, 4), region, { weights: Float32Array.of(0.25) });
+  counted.means?.forEach((mean, cell) => assert.ok(counted.counts[cell] ? Math.abs(mean - 0.25) < 1e-6 : Number.isNaN(mean)));
 });
 
 test("a box all around the world counts once in each cell, however many turns its numbers claim", () => {
@@ -65,7 +65,7 @@ test("a box all around the world counts once in each cell, however many turns it
   assert.ok([...grid.counts].every((count) => count === 0 || count === 2));
 });
 
-test("a region covers its own view, and a move beyond it or a zoom asks for a new one", () => {
+test("a region covers its own view, and a move beyond it or a zoom needs a new one", () => {
   const view = { x: 0.4, y: 0.3, scale: 256 * 2 ** 8, width: 1200, height: 400 };
   const region = regionOf(view);
   assert.ok(covers(region, view));

@@ -4,7 +4,7 @@ import { pageHost } from "../src/hosts";
 import { bytesOf, columnValues, float64s, marksOf, overlayParts, ringsOf, windowBetween, windowOf } from "../src/model";
 import { worldX } from "../src/mercator";
 
-test("numbers are read from a view at an odd place of a larger message", () => {
+test("numbers are read from a view at an odd offset of a larger message", () => {
   const message = new Uint8Array(3 + 16);
   message.set(new Uint8Array(Float64Array.of(1.5, -2).buffer), 3);
   assert.deepEqual([...float64s(new DataView(message.buffer, 3, 16), "boxes")], [1.5, -2]);
@@ -17,12 +17,12 @@ test("data that does not fit is refused with its name", () => {
   assert.throws(() => columnValues([{ key: "a", label: "A", kind: "linear" }], new Uint8Array(8), 3), /column_data has 2 values/);
   assert.throws(() => marksOf(new Uint8Array(2), 3), /marks has 2 values/);
   assert.throws(() => bytesOf({}), /expected bytes/);
-  const one = Float64Array.of(0, 0, 1, 1);
-  assert.throws(() => ringsOf(new Uint8Array(16), Uint32Array.of(0, 9), Uint32Array.of(0), one), /outside its data/);
-  assert.throws(() => ringsOf(new Uint8Array(16), Uint32Array.of(0, 1), Uint32Array.of(5), one), /outside its data/);
+  const box = Float64Array.of(0, 0, 1, 1);
+  assert.throws(() => ringsOf(new Uint8Array(16), Uint32Array.of(0, 9), Uint32Array.of(0), box), /outside its data/);
+  assert.throws(() => ringsOf(new Uint8Array(16), Uint32Array.of(0, 1), Uint32Array.of(5), box), /outside its data/);
 });
 
-test("columns are runs of one buffer, and marks of nothing are no marks", () => {
+test("columns are runs of one buffer, and empty marks are null", () => {
   const columns = [{ key: "a", label: "A", kind: "linear" as const }, { key: "b", label: "B", kind: "log" as const }];
   const values = columnValues(columns, Float32Array.of(1, 2, 3, 4), 2);
   assert.deepEqual([...(values.get("b") ?? [])], [3, 4]);
@@ -65,10 +65,10 @@ test("a page without a kernel unpacks its data and hears its own changes", async
   assert.equal(float64s(host.get("boxes"), "boxes", 4).length, 4);
   assert.equal(bytesOf(host.get("overlay_data")[0]).length, 32);
   assert.deepEqual([...bytesOf(host.get("marks"))], [1, 2]);
-  let heard = 0;
-  const end = host.on("window", () => heard++);
+  let calls = 0;
+  const end = host.on("window", () => calls++);
   host.set("window", [0, 0, 1, 1]);
   end();
   host.set("window", null);
-  assert.deepEqual([heard, host.get("window"), host.get("noun"), host.live], [1, null, "files", false]);
+  assert.deepEqual([calls, host.get("window"), host.get("noun"), host.live], [1, null, "files", false]);
 });

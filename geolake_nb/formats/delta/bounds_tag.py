@@ -1,7 +1,7 @@
-"""A tag of an `add` that says which bounds of geographies hold the edges between the vertices too.
+"""A tag of an `add` that declares which bounds of geographies also cover the edges between the vertices.
 
-Nothing in a log says how its writer bounds a geography, and many take the box of the vertices. The tag repeats the
-bounds that this package made: where a writer copies it and states other bounds, the two differ and it counts no more.
+A log does not specify how its writer bounds a geography, and many use the box of the vertices. The tag repeats the
+bounds that this package wrote: if a writer copies the tag and states other bounds, the two differ and it is ignored.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.schema import type_name
 from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
+from geolake_nb.model.schema import type_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from geolake_nb.core.types import GeographyType
+    from geolake_nb.model.types import GeographyType
 
 __all__ = ["BOUNDS_TAG", "TAGS", "marked_bounds", "retagged", "stats_tag"]
 
@@ -29,15 +29,15 @@ BOUNDS_TAG = "geolake_nb.bounds"
 """The tag; its value is a JSON object, nested as the columns are in the statistics."""
 
 TAGS = pa.struct([(BOUNDS_TAG, pa.string())])
-"""What is read of the tags of an `add`."""
+"""The tag that is read from an `add`."""
 
 _Path = tuple[str, ...]
 
 
 def stats_tag(stats: str, geographies: Mapping[_Path, GeographyType]) -> str | None:
-    """The value of the tag for statistics of which all bounds of these columns are our own; `None` where none is.
+    """The value of the tag for statistics in which this package wrote all bounds of these columns; `None` if empty.
 
-    >>> from geolake_nb.core.types import GeographyType
+    >>> from geolake_nb.model.types import GeographyType
     >>> text = '{"minValues":{"g":"POINT(0 60)"},"maxValues":{"g":"POINT(90 68)"}}'
     >>> stats_tag(text, {("g",): GeographyType()})
     '{"g":"geography(OGC:CRS84, spherical) POINT(0 60) POINT(90 68)"}'
@@ -46,27 +46,27 @@ def stats_tag(stats: str, geographies: Mapping[_Path, GeographyType]) -> str | N
 
 
 def retagged(tag: str | None, stats: str, geographies: Mapping[_Path, GeographyType]) -> str | None:
-    """The value of the tag after these columns got bounds of our own, or lost theirs; `None` where none is left.
+    """The value of the tag after this package wrote or removed the bounds of these columns; `None` if empty.
 
-    >>> from geolake_nb.core.types import GeographyType
+    >>> from geolake_nb.model.types import GeographyType
     >>> retagged('{"a":"x","g":"y"}', "{}", {("g",): GeographyType()})
     '{"a":"x"}'
     """
-    held = dict(load_stats(tag) or {})
+    tree = dict(load_stats(tag) or {})
     stated = load_stats(stats) or {}
     for path, type_ in geographies.items():
         low, high = (_at(stated.get(end), path) for end in ("minValues", "maxValues"))
         both = isinstance(low, str) and isinstance(high, str)
-        _put(held, path, f"{type_name(type_)} {low} {high}" if both else None)
-    return orjson.dumps(held).decode() if held else None
+        _put(tree, path, f"{type_name(type_)} {low} {high}" if both else None)
+    return orjson.dumps(tree).decode() if tree else None
 
 
 def marked_bounds(
     tags: pa.Array, path: _Path, type_: GeographyType, lows: pa.Array, highs: pa.Array
 ) -> NDArray[np.bool_]:
-    """Of which files the tag says that these bounds of the column hold its edges; `tags` are the values of the tag.
+    """For which files the tag declares that these bounds cover the edges; `tags` are the values of the tag.
 
-    >>> from geolake_nb.core.types import GeographyType
+    >>> from geolake_nb.model.types import GeographyType
     >>> ends = pa.array(["POINT(0 60)"] * 2), pa.array(["POINT(90 68)", "POINT(90 60)"])
     >>> tag = '{"g":"geography(OGC:CRS84, spherical) POINT(0 60) POINT(90 68)"}'
     >>> marked_bounds(pa.array([tag, tag]), ("g",), GeographyType(), *ends).tolist()
@@ -93,8 +93,8 @@ def _put(tree: dict[str, Any], path: _Path, mark: str | None) -> None:
         else:
             tree[path[0]] = mark
         return
-    held = tree.get(path[0])
-    inner = dict(held) if isinstance(held, dict) else {}
+    child = tree.get(path[0])
+    inner = dict(child) if isinstance(child, dict) else {}
     _put(inner, path[1:], mark)
     if inner:
         tree[path[0]] = inner

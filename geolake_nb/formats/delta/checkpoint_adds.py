@@ -1,4 +1,4 @@
-"""The JSON of an `add` action that only a checkpoint holds, with every field that the checkpoint has of it."""
+"""The JSON of an `add` action that only a checkpoint contains, with all of its fields in the checkpoint."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from geolake_nb.errors import CorruptTableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Zones", "add_texts", "stats_object"]
+__all__ = ["Zones", "add_texts", "stats_object", "stats_objects"]
 
 Zones = Mapping[tuple[str, ...], bool]
-"""Of timestamp columns by their names in the statistics: whether they hold instants."""
+"""Whether each timestamp column, by its name in the statistics, holds instants."""
 
 _PARSED = "stats_parsed"
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def add_texts(adds: pa.StructArray, *, where: str, zones: Zones | None = None) -> list[str]:
-    """The JSON object of each `add`; a file without a text of statistics gets one of its `stats_parsed`.
+    """The JSON object of each `add`; a file without `stats` gets them from its `stats_parsed`.
 
-    `zones` tells of timestamps whether a text of them has a zone; of others the type in Parquet does.
+    `zones` specifies which timestamps are written with a zone; for others the Parquet type decides.
 
     >>> add = {"path": "a", "size": 3, "tags": None, "stats_parsed": {"numRecords": 2}}
     >>> add_texts(pa.array([add]), where="checkpoint")
@@ -45,8 +45,8 @@ def add_texts(adds: pa.StructArray, *, where: str, zones: Zones | None = None) -
         raise CorruptTableError(f"a file of the checkpoint cannot be read: {problem}", where=where) from None
     if adds.null_count or None in columns["path"]:
         raise CorruptTableError("a file of the checkpoint has no path", where=where)
-    # Delta, Add file: the map of partition values is there even where it is empty.
-    columns["partitionValues"] = [held or {} for held in columns.get("partitionValues", [None] * len(adds))]
+    # Delta, Add file: the map of partition values is required even if it is empty.
+    columns["partitionValues"] = [values or {} for values in columns.get("partitionValues", [None] * len(adds))]
     order = ["path", "partitionValues", *(name for name in columns if name not in ("path", "partitionValues"))]
     rows = zip(*(columns[name] for name in order), strict=True)
     return [
@@ -56,13 +56,21 @@ def add_texts(adds: pa.StructArray, *, where: str, zones: Zones | None = None) -
 
 
 def stats_object(parsed: pa.Scalar) -> Mapping[str, Any] | None:
-    """The statistics of one file, which a checkpoint has as a struct, as the JSON object that they stand for.
+    """The statistics of one file, a struct in a checkpoint, as a JSON object.
 
     >>> stats_object(pa.scalar({"numRecords": 2, "minValues": {"day": dt.date(2000, 1, 1)}}))
     {'numRecords': 2, 'minValues': {'day': '2000-01-01'}}
     """
-    value: Mapping[str, Any] | None = _stat_values(pa.array([parsed], parsed.type), (), {})[0]
-    return value
+    return stats_objects(pa.chunked_array([pa.array([parsed], parsed.type)]))[0]
+
+
+def stats_objects(parsed: pa.ChunkedArray) -> list[Mapping[str, Any] | None]:
+    """The statistics of many files, or a part of them, structs in a checkpoint, as JSON objects.
+
+    >>> stats_objects(pa.chunked_array([[{"numRecords": 2}, None]]))
+    [{'numRecords': 2}, None]
+    """
+    return [value for chunk in parsed.chunks for value in _stat_values(chunk, (), {})]
 
 
 def _stats(adds: pa.StructArray, texts: list[Any] | None, zones: Zones) -> list[Any]:
@@ -71,15 +79,16 @@ def _stats(adds: pa.StructArray, texts: list[Any] | None, zones: Zones) -> list[
         return stats
     parsed = _stat_values(adds.field(_PARSED), (), zones)
     return [
-        orjson.dumps(held).decode() if text is None and held else text for text, held in zip(stats, parsed, strict=True)
+        orjson.dumps(struct).decode() if text is None and struct else text
+        for text, struct in zip(stats, parsed, strict=True)
     ]
 
 
 def _plain(column: pa.Array) -> list[Any]:
-    """The values as JSON has them: maps as objects, and no member for a null in a struct."""
+    """The values as in JSON: maps as objects, and no member for a null in a struct."""
     kind = column.type
     if pa.types.is_map(kind):
-        # The columns of a map are those of all rows; a row has those between its offsets.
+        # The children of a map array span all rows; each row has those between its offsets.
         keys, items = column.keys.to_pylist(), _plain(column.items)
         offsets = column.offsets.to_pylist()
         return [
@@ -89,7 +98,7 @@ def _plain(column: pa.Array) -> list[Any]:
     if pa.types.is_struct(kind):
         if column.null_count == len(column):
             return [None] * len(column)
-        return _objects(column, [_plain(column.field(place)) for place in range(kind.num_fields)])
+        return _objects(column, [_plain(column.field(index)) for index in range(kind.num_fields)])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         values, offsets = _plain(column.values), column.offsets.to_pylist()
         return [
@@ -102,7 +111,7 @@ def _plain(column: pa.Array) -> list[Any]:
         return list(column.to_pylist())
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_floating(kind):
         return list(column.to_pylist())
-    raise TypeError(f"a field of the type {kind} has no JSON")
+    raise TypeError(f"a field of type {kind} cannot be written as JSON")
 
 
 def _objects(column: pa.StructArray, children: Sequence[list[Any]]) -> list[Any]:
@@ -111,20 +120,20 @@ def _objects(column: pa.StructArray, children: Sequence[list[Any]]) -> list[Any]
         {name: value for name, value in zip(names, row, strict=True) if value is not None} if valid else None
         for row, valid in zip(zip(*children, strict=True), pc.is_valid(column).to_pylist(), strict=True)
     ]
-    # Writers that put a struct of nulls for nothing mean nothing.
-    return [held or None for held in made]
+    # Some writers write a struct of nulls for a missing value.
+    return [object_ or None for object_ in made]
 
 
 def _stat_values(column: pa.Array, path: tuple[str, ...], zones: Zones) -> list[Any]:
-    """Statistics as their JSON has them; what JSON has no form for is left out, which is always sound."""
+    """Statistics as in JSON; values that JSON cannot represent are left out, which is always sound."""
     kind = column.type
     if pa.types.is_struct(kind):
-        return _objects(column, [_stat_values(column.field(one.name), (*path, one.name), zones) for one in kind])
+        return _objects(column, [_stat_values(column.field(child.name), (*path, child.name), zones) for child in kind])
     if pa.types.is_floating(kind):
         return [_number(value) for value in column.to_pylist()]
     if pa.types.is_timestamp(kind):
-        # Delta, Per-file statistics: to the millisecond and cut, which readers of a maximum know. Some writers keep no
-        # zone in Parquet, and readers take an instant without one for a time in their own: the column's type decides.
+        # Delta, Per-file statistics: truncated to milliseconds, which readers of a maximum expect. Some writers keep no
+        # zone in Parquet, and readers interpret an instant without one in their own zone: the column's type decides.
         mark = "Z" if zones.get(path[1:], kind.tz is not None) else ""
         ticks = {"s": 1_000, "ms": 1, "us": 1_000, "ns": 1_000_000}[kind.unit]
         counts = column.cast(pa.int64()).to_pylist()
@@ -138,7 +147,7 @@ def _stat_values(column: pa.Array, path: tuple[str, ...], zones: Zones) -> list[
 
 
 def _number(value: float | None) -> float | str | None:
-    # As Spark's JSON writes them; a bare NaN is no JSON.
+    # As Spark writes them; a bare NaN is not valid JSON.
     if value is None or math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

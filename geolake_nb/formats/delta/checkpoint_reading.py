@@ -17,8 +17,8 @@ from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
 from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
 from geolake_nb.formats.delta.file_actions import ADD_FIELDS, PARTITION, empty_files, keep_rows
 from geolake_nb.formats.delta.log_segment import LOG
-from geolake_nb.formats.parquet.opening import opened_parquet, value_batches
-from geolake_nb.formats.parquet.page_sizes import Proportion, Room
+from geolake_nb.parquet.opening import opened_parquet, value_batches
+from geolake_nb.parquet.page_sizes import Proportion, Room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.delta.commit_reading import CommitFile
     from geolake_nb.formats.delta.log_segment import Checkpoint
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["CheckpointFiles", "add_keys", "open_checkpoint", "read_checkpoint_files", "whole_adds"]
 
@@ -37,16 +37,16 @@ _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpoi
 _MAPS = {"configuration", "options", "tags"}
 _BATCH_ROWS = 65_536
 _MANY_ROWS = 4_000_000
-"""More rows than these have a path or an id each, which takes more than a byte of the file."""
-_MOST_SMALL = 1 << 29
-"""What the small actions of a checkpoint may take as Python's objects; a million transactions take as much."""
+"""Above this count each row has a path or an id, which takes more than a byte of the file."""
+_MAX_SMALL = 1 << 29
+"""Memory limit for the small actions of a checkpoint as Python objects, enough for a million transactions."""
 _OBJECT_BYTES, _LETTER_BYTES = 128, 4
-"""About what each value takes beside its own bytes, and what a letter of a text takes at most."""
+"""Approximate overhead per value, and maximum size of a character of a string, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointFiles:
-    """A checkpoint whose small actions are read and whose files are not yet."""
+    """A checkpoint whose small actions were read, but not yet its files."""
 
     actions: tuple[dict[str, Any], ...]
     tops: tuple[_Opened | CommitFile, ...]
@@ -58,7 +58,7 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
     """Read the protocol, the metadata and the other small actions of a checkpoint."""
     tops: list[_Opened | CommitFile] = []
     actions: list[dict[str, Any]] = []
-    room = Room(_MOST_SMALL)
+    room = Room(_MAX_SMALL)
     sizes = dict(zip(checkpoint.paths, checkpoint.sizes, strict=False))
     parts = [path for path in checkpoint.paths if not path.endswith(".json")]
     for path in checkpoint.paths:
@@ -74,7 +74,7 @@ def open_checkpoint(storage: Storage, checkpoint: Checkpoint) -> CheckpointFiles
 
 
 def read_checkpoint_files(storage: Storage, checkpoint: CheckpointFiles, partitions: Sequence[str]) -> pa.Table:
-    """Every file of the checkpoint; where a file has no `stats`, the column `stats_parsed` has what there is."""
+    """Every file of the checkpoint, with `stats_parsed` for the files without `stats`."""
     tables: list[pa.Table] = []
     for top in checkpoint.tops:
         if isinstance(top, _Opened):
@@ -98,9 +98,9 @@ def read_checkpoint_files(storage: Storage, checkpoint: CheckpointFiles, partiti
 def whole_adds(
     storage: Storage, checkpoint: CheckpointFiles, kept: Callable[[pa.Table], pa.Array | pa.ChunkedArray]
 ) -> Iterator[tuple[pa.ChunkedArray, str]]:
-    """The `add` structs of the Parquet files with all that they hold, row group by row group, with the file's path.
+    """The `add` structs of the Parquet files with all fields, row group by row group, with the file's path.
 
-    `kept` tells which rows are wanted from a table of their paths and deletion vectors.
+    `kept` returns which rows to keep, given a table of their paths and deletion vectors.
     """
     sidecars = _open_parquets(storage, checkpoint.sidecars, "the sidecar file of the checkpoint")
     tops = (top for top in checkpoint.tops if isinstance(top, _Opened))
@@ -118,9 +118,9 @@ def whole_adds(
             if lacks_stats and _PARSED in there:
                 names.append(_PARSED)
             if "partitionValues" not in there and _PARSED_PARTITIONS in there:
-                # As texts these would be spelled in a way of our own, of which their readers know nothing.
+                # Written as strings by us these could differ from the format that readers expect.
                 raise CorruptTableError(
-                    "the files of the checkpoint have partitionValues_parsed and no partitionValues",
+                    "the files of the checkpoint have partitionValues_parsed but no partitionValues",
                     where=file.where,
                     remedy="write a new checkpoint with Spark",
                 )
@@ -162,7 +162,7 @@ class _Opened:
     where: str
     _proportion: Proportion
     _measured: set[str] = field(default_factory=set)
-    """The columns whose pages were looked at, in all row groups."""
+    """The columns whose pages were checked, in all row groups."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -170,11 +170,11 @@ class _Opened:
 
     @property
     def times(self) -> CheckpointTimes:
-        """How its dates and timestamps are to be read."""
+        """How to read its dates and timestamps."""
         return CheckpointTimes.of(self.file)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of some columns, some at a time."""
+        """All rows of some columns, in batches."""
         try:
             yield from value_batches(self.file, columns, rows=_BATCH_ROWS)
         except (pa.ArrowException, OSError) as problem:
@@ -207,7 +207,7 @@ class _Opened:
 def _open_parquets(
     storage: Storage, paths: Sequence[str], what: str, sizes: Sequence[int | None] | None = None
 ) -> Iterator[_Opened]:
-    """The Parquet files in order; a store sends several at a time."""
+    """The Parquet files in order; object stores fetch several in parallel."""
     sources, proportion = storage.open_many(paths, sizes), Proportion()
     for path in paths:
         where = f"{storage.location}/{path}"
@@ -235,42 +235,42 @@ def _read(storage: Storage, path: str, what: str) -> bytes:
 def _broken(what: str, problem: Exception, where: str) -> CorruptTableError:
     reason = str(problem).strip().splitlines()[0][:200] if str(problem).strip() else type(problem).__name__
     return CorruptTableError(
-        f"{what} is cut off or is no Parquet file: {reason}",
+        f"{what} is truncated or not a Parquet file: {reason}",
         where=where,
-        remedy="restore it, or delete it if an older checkpoint or all commits are there",
+        remedy="restore it, or delete it if an older checkpoint or all commits exist",
     )
 
 
 def _small_actions(file: _Opened, room: Room) -> list[dict[str, Any]]:
     there = [name for name in _OTHERS if pa.types.is_struct(_type_of(file.schema, name))]
-    found: dict[str, list[pa.StructArray]] = {name: [] for name in there}
-    # Nearly all rows are those of other actions, and there may be millions of them.
+    chunks: dict[str, list[pa.StructArray]] = {name: [] for name in there}
+    # Nearly all rows are file actions, and there may be millions of them.
     for batch in file.batches(there) if there else ():
         for name in there:
-            held = _filled(batch.column(batch.schema.get_field_index(name)))
-            if len(held):
-                size = _OBJECT_BYTES * _count_values(held) + _LETTER_BYTES * held.nbytes
+            filled = _filled(batch.column(batch.schema.get_field_index(name)))
+            if len(filled):
+                size = _OBJECT_BYTES * _count_values(filled) + _LETTER_BYTES * filled.nbytes
                 room.take(size, what="the small actions of the checkpoint", where=file.where)
-                found[name].append(held)
+                chunks[name].append(filled)
     actions: list[dict[str, Any]] = []
-    for name, arrays in found.items():
+    for name, arrays in chunks.items():
         try:
             values = [value for array in arrays for value in array.to_pylist()]
         except UnicodeDecodeError:
-            raise CorruptTableError(f"the column {name!r} holds bytes that are no UTF-8", where=file.where) from None
+            raise CorruptTableError(f"the column {name!r} is not valid UTF-8", where=file.where) from None
         actions += [
-            {name: {key: _plain(key, one) for key, one in value.items() if one is not None}} for value in values
+            {name: {key: _plain(key, item) for key, item in value.items() if item is not None}} for value in values
         ]
     return actions
 
 
 def _type_of(schema: pa.Schema, name: str) -> pa.DataType:
-    place = schema.get_field_index(name)
-    return pa.null() if place < 0 else schema.field(place).type
+    index = schema.get_field_index(name)
+    return pa.null() if index < 0 else schema.field(index).type
 
 
 def _filled(structs: pa.StructArray) -> pa.StructArray:
-    """Those that hold something: some writers declare the children as required, and put an empty one for none."""
+    """The non-empty structs: some writers declare the children as required, and write an empty struct for null."""
     rows = pa.array(np.zeros(len(structs), np.bool_))
     for child in structs.flatten():
         if child.null_count < len(child):
@@ -279,7 +279,7 @@ def _filled(structs: pa.StructArray) -> pa.StructArray:
 
 
 def _count_values(array: pa.Array) -> int:
-    """How many values there are in all, those inside of others too."""
+    """How many values there are in total, including nested ones."""
     inside: list[pa.Array] = []
     if pa.types.is_struct(array.type):
         inside = array.flatten()
@@ -287,13 +287,13 @@ def _count_values(array: pa.Array) -> int:
         inside = [array.keys, array.items]
     elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
         inside = [array.flatten()]
-    return len(array) + sum(_count_values(one) for one in inside)
+    return len(array) + sum(_count_values(child) for child in inside)
 
 
 def _plain(key: str, value: Any) -> Any:
-    """Maps, which Arrow gives as lists of pairs, as in JSON."""
+    """Maps, which Arrow returns as lists of pairs, as JSON objects."""
     if isinstance(value, dict):
-        return {name: _plain(name, held) for name, held in value.items()}
+        return {name: _plain(name, item) for name, item in value.items()}
     return dict(value) if key in _MAPS and isinstance(value, list) else value
 
 
@@ -308,7 +308,7 @@ def _read_adds(file: _Opened, partitions: Sequence[str]) -> pa.Table:
     wanted = [name for name in ADD_FIELDS if name in there]
     values = next((name for name in ("partitionValues", _PARSED_PARTITIONS) if partitions and name in there), None)
     table = file.read([f"add.{name}" for name in [*wanted, *([values] if values else [])]])
-    # The rows of other actions go first: a column that the file lacks takes memory for each that is left.
+    # Rows of other actions are dropped first: a column that the file lacks takes memory for each remaining row.
     kept = pc.is_valid(pc.struct_field(table["add"], "path"))
     adds = keep_rows(table, kept)["add"]
     columns = {name: _as_type(pc.struct_field(adds, name), ADD_FIELDS[name], name, where) for name in wanted}
@@ -335,7 +335,7 @@ def _require_texts(files: pa.Table, where: str) -> None:
             try:
                 column.validate(full=True)
             except pa.ArrowInvalid:
-                raise CorruptTableError(f"add.{name} holds bytes that are no UTF-8", where=where) from None
+                raise CorruptTableError(f"add.{name} is not valid UTF-8", where=where) from None
 
 
 def _as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str, where: str) -> pa.ChunkedArray:
@@ -348,15 +348,15 @@ def _as_type(column: pa.ChunkedArray, wanted: pa.DataType, name: str, where: str
             return _tags(column)
         return column.cast(wanted)
     except pa.ArrowException as problem:
-        raise CorruptTableError(f"add.{name} is of the type {column.type}: {problem}", where=where) from None
+        raise CorruptTableError(f"add.{name} has the type {column.type}: {problem}", where=where) from None
 
 
 def _tags(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The one tag that is read; null where the tags are not a map."""
+    """The only tag that is read; null where the tags are not a map."""
     if not pa.types.is_map(column.type) or column.null_count == len(column):
         return pa.chunked_array([pa.nulls(len(column), TAGS)])
-    found = pc.map_lookup(column, pa.scalar(BOUNDS_TAG, column.type.key_type), "first").cast(pa.string())
-    return pa.chunked_array([pa.StructArray.from_arrays([chunk], fields=list(TAGS)) for chunk in found.chunks], TAGS)
+    tags = pc.map_lookup(column, pa.scalar(BOUNDS_TAG, column.type.key_type), "first").cast(pa.string())
+    return pa.chunked_array([pa.StructArray.from_arrays([chunk], fields=list(TAGS)) for chunk in tags.chunks], TAGS)
 
 
 def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -369,7 +369,7 @@ def _descriptors(column: pa.ChunkedArray) -> pa.ChunkedArray:
             else pa.nulls(len(chunk), child.type)
             for child in DESCRIPTOR
         ]
-        # Writers that put a struct of nulls for no deletion vector mean none.
+        # Some writers write a struct of nulls for a missing deletion vector.
         chunks.append(pa.StructArray.from_arrays(parts, fields=list(DESCRIPTOR), mask=pc.is_null(parts[0])))
     return pa.chunked_array(chunks, DESCRIPTOR)
 
@@ -378,11 +378,11 @@ def _partition(adds: pa.ChunkedArray, values: str | None, name: str) -> pa.Chunk
     nothing = pa.chunked_array([pa.nulls(len(adds), pa.string())])
     if values is None:
         return nothing
-    held = pc.struct_field(adds, values)
-    if pa.types.is_map(held.type):
-        return pc.map_lookup(held, pa.scalar(name, held.type.key_type), "first").cast(pa.string())
-    if pa.types.is_struct(held.type) and held.type.get_field_index(name) >= 0:
-        return pc.struct_field(held, name).cast(pa.string())
+    column = pc.struct_field(adds, values)
+    if pa.types.is_map(column.type):
+        return pc.map_lookup(column, pa.scalar(name, column.type.key_type), "first").cast(pa.string())
+    if pa.types.is_struct(column.type) and column.type.get_field_index(name) >= 0:
+        return pc.struct_field(column, name).cast(pa.string())
     return nothing
 
 

@@ -1,4 +1,4 @@
-"""Dates and instants in the statistics of a checkpoint: those that mean the same to every reader, and no others."""
+"""Dates and instants in the statistics of a checkpoint: only those that every reader interprets alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.formats.parquet.legacy_calendar import FIRST_GREGORIAN_DAY, LegacyCalendar, first_same_time
+from geolake_nb.parquet.legacy_calendar import FIRST_GREGORIAN_DAY, LegacyCalendar, first_same_time
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -20,26 +20,26 @@ _FIRST_DATE = pa.scalar(FIRST_GREGORIAN_DAY, pa.int32())
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTimes:
-    """How the times of one checkpoint file are to be read."""
+    """How to read the times of one checkpoint file."""
 
     int96: frozenset[tuple[str, ...]]
     """The paths of the leaves in INT96, which are instants in UTC although their Arrow type has no zone."""
     old_dates: bool
-    """Whether dates and timestamps may be in the calendar of Spark before version 3."""
+    """Whether dates and timestamps may be in the calendar of Spark 2."""
     old_int96: bool
-    """Whether those in INT96 may be."""
+    """Whether INT96 timestamps may be."""
 
     @classmethod
     def of(cls, file: pq.ParquetFile) -> CheckpointTimes:
-        """What the footer says."""
+        """What the footer declares."""
         schema = file.schema
         leaves = zip(_leaves(file.schema_arrow), range(len(schema)), strict=True)
-        int96 = frozenset(path for path, place in leaves if schema.column(place).physical_type == "INT96")
+        int96 = frozenset(path for path, index in leaves if schema.column(index).physical_type == "INT96")
         calendar = LegacyCalendar.of(file.metadata)
         return cls(int96, calendar is not None and calendar.dates, calendar is not None and calendar.int96)
 
     def read(self, column: pa.ChunkedArray, *path: str) -> pa.ChunkedArray:
-        """The column at that path with INT96 as instants, and null where a value may be of the old calendar.
+        """The column at that path with INT96 as instants, and null where a value may be in the old calendar.
 
         >>> import datetime as dt
         >>> days = pa.chunked_array([[{"day": dt.date(1066, 10, 14)}, {"day": dt.date(1970, 1, 1)}]])
@@ -70,22 +70,22 @@ class CheckpointTimes:
 
 
 def _from(first: pa.Scalar, array: pa.Array, numbers: pa.DataType) -> pa.Array:
-    """The values that are not before the first."""
+    """The values that are not before `first`, null for others."""
     return pc.if_else(pc.greater_equal(array.cast(numbers), first), array, pa.scalar(None, array.type))
 
 
 def _leaves(schema: pa.Schema) -> list[tuple[str, ...]]:
     """The paths of all leaves in their order, which is that of the Parquet file."""
-    found: list[tuple[str, ...]] = []
+    paths: list[tuple[str, ...]] = []
 
     def walk(kind: pa.DataType, path: tuple[str, ...]) -> None:
         if not pa.types.is_nested(kind):
-            found.append(path)
+            paths.append(path)
             return
-        for place in range(kind.num_fields):
-            field = kind.field(place)
+        for index in range(kind.num_fields):
+            field = kind.field(index)
             walk(field.type, (*path, field.name))
 
     for field in schema:
         walk(field.type, (field.name,))
-    return found
+    return paths

@@ -1,4 +1,4 @@
-"""The one way in which a Delta table is changed: the next file of its log, written if it is not there."""
+"""Commits a change of a Delta table: writes the next file of its log if that file does not exist."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from geolake_nb.formats.delta.conflicts import Touched, conflict
 from geolake_nb.formats.delta.history import read_commit_info
 from geolake_nb.formats.delta.log_replay import small_actions
 from geolake_nb.formats.delta.log_segment import LOG, LogListing, list_log
-from geolake_nb.formats.storage_place import Entry
-from geolake_nb.formats.storage_writing import WriteStep
+from geolake_nb.storage.location import Entry
+from geolake_nb.storage.writing import WriteStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["Committed", "DeltaCommit", "Phase", "PutIfAbsent", "commit", "find_commit", "log_path"]
 
@@ -40,27 +40,27 @@ _REREADS = 5
 
 
 class Phase(enum.Enum):
-    """How far a commit has come; the version that goes with it is the one that is being written."""
+    """The progress of a commit, reported with the version that is being written."""
 
     START = "start"
-    """Nothing was read yet."""
+    """Nothing has been read yet."""
     READ_LOG = "read log"
-    """The log was read, and what others committed since the base allows the change."""
+    """The log was read, and commits since the base version do not conflict."""
     BEFORE_PUT = "before put"
-    """The text of the commit is made."""
+    """The content of the commit is ready."""
     TEMP_WRITTEN = "temp written"
-    """On the local disk: it is written under a hidden name."""
+    """On the local disk: the file is written under a hidden name."""
     LINKED = "linked"
-    """On the local disk: it has its name, and counts."""
+    """On the local disk: the file has its final name and is part of the table."""
     LOST = "lost"
-    """Another writer has made this version, and it allows the change: the next version is tried."""
+    """Another writer committed this version without conflict: the next version is tried."""
     COMMITTED = "committed"
-    """It is done."""
+    """The commit is done."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeltaCommit:
-    """A change of a table, exact to the byte but for `commitInfo`."""
+    """A change of a table, byte for byte except `commitInfo`."""
 
     base_version: int
     """The version that the change was planned on; -1 creates the table."""
@@ -69,28 +69,28 @@ class DeltaCommit:
     actions: Sequence[str]
     """The JSON texts of whole actions, in order and without `commitInfo`."""
     transaction: str
-    """A UUID, by which the commit is found again."""
+    """A UUID that identifies the commit."""
     metrics: Mapping[str, str] = field(default_factory=dict)
     blind_append: bool = False
     tolerates_appends: bool = True
-    """Whether the change is still right after others added files; a change of a type is not."""
+    """Whether the change is still valid after others added files; a change of a type is not."""
     table_id: str | None = None
-    """The id in the metadata of the base, where the caller wants to be sure that it is the same table still."""
+    """The table id in the metadata of the base version, if the caller wants to check that it is the same table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A change that is in the table."""
+    """A committed change."""
 
     version: int
     transaction: str
     rebased_over: tuple[int, ...]
-    """The versions that others made since the base."""
+    """The versions that others committed since the base version."""
     timestamp: dt.datetime
 
 
 class PutIfAbsent(Protocol):
-    """Writes a file below the root of the table; AlreadyThereError if it is there, OutcomeUnknownError in doubt."""
+    """Writes a file below the root of the table; AlreadyThereError if it exists, OutcomeUnknownError in doubt."""
 
     def __call__(self, path: str, data: bytes, /) -> None:
         """Write the file."""
@@ -104,13 +104,13 @@ def commit(
     put: PutIfAbsent | None = None,
     on_phase: Callable[[Phase, int], None] | None = None,
 ) -> Committed:
-    """Write the change as the next version, over versions that others made meanwhile where it allows them.
+    """Write the change as the next version, on top of versions that others committed meanwhile without conflict.
 
-    Without `put` the storage writes. A change that its transaction shows to be in the table is not written again.
-    ConflictError: another change is in the way, and nothing was written. OutcomeUnknownError: it may be in or not.
+    Without `put` the storage writes. A change whose transaction is already in the table is not written again.
+    ConflictError: another change conflicts, and nothing was written. OutcomeUnknownError: it may be committed or not.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> storage = Storage.at(tempfile.mkdtemp())
     >>> metadata = '{"metaData":{"id":"1","schemaString":"{}","partitionColumns":[],"configuration":{}}}'
     >>> protocol = '{"protocol":{"minReaderVersion":1,"minWriterVersion":2}}'
@@ -125,10 +125,10 @@ def commit(
 
 
 def find_commit(storage: Storage, transaction: str, *, since: int) -> int | None:
-    """The version after `since` that a transaction made, `None` if it is not in the table.
+    """The version after `since` that a transaction committed, `None` if it is not in the table.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> find_commit(Storage.at(tempfile.mkdtemp()), "a", since=-1) is None
     True
     """
@@ -136,17 +136,17 @@ def find_commit(storage: Storage, transaction: str, *, since: int) -> int | None
         listing = list_log(storage)
     except NotATableError:
         return None
-    gone: list[int] = []
+    missing: list[int] = []
     for version in range(since + 1, listing.latest + 1):
         if version not in listing.commits:
-            gone.append(version)
+            missing.append(version)
         elif read_commit_info(storage, listing.commits[version]).get("txnId") == transaction:
             return version
-    if gone:
+    if missing:
         raise OutcomeUnknownError(
-            f"the commits of {_versions(gone)} were cleaned up, and with them who made them",
+            f"the commits of {_versions(missing)} were cleaned up, so their transactions are unknown",
             where=storage.location,
-            remedy="compare the table with the change that was meant",
+            remedy="compare the table with the intended change",
         )
     return None
 
@@ -161,7 +161,7 @@ def log_path(version: int) -> str:
 
 
 class _Committer:
-    """One change on its way into one table."""
+    """Commits one change to one table."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _Committer:
         self._ours = Touched.by(storage, f"{storage.location}, the change", self._actions)
         if self._ours.info or self._ours.unknown:
             kind = "commitInfo" if self._ours.info else min(self._ours.unknown)
-            raise RefusedError(f"the action {kind[:60]!r} is not written here", where=storage.location)
+            raise RefusedError(f"the action {kind[:60]!r} is not supported here", where=storage.location)
         self._rebased: list[int] = []
 
     def run(self) -> Committed:
@@ -186,8 +186,8 @@ class _Committer:
         self._on_phase(Phase.START, base + 1)
         listing = self._list()
         for version in range(base + 1, listing.latest + 1):
-            if (landed := self._meet(version, listing)) is not None:
-                return landed
+            if (applied_version := self._meet(version, listing)) is not None:
+                return applied_version
         timed = self._keeps_times(listing)
         version = listing.latest + 1
         previous = self._time_of(version - 1) if timed and version else None
@@ -202,8 +202,8 @@ class _Committer:
             if self._write(version, data):
                 self._on_phase(Phase.COMMITTED, version)
                 return self._committed(version, moment)
-            if (landed := self._meet(version, None)) is not None:
-                return landed
+            if (applied_version := self._meet(version, None)) is not None:
+                return applied_version
             if timed:
                 previous = self._time_of(version)
             self._on_phase(Phase.LOST, version)
@@ -219,42 +219,42 @@ class _Committer:
             return LogListing(self._storage.location)
         if listing.latest < base:
             raise ConflictError(
-                f"version {base}, on which the change was planned, is gone",
+                f"version {base}, the base of the planned change, no longer exists",
                 where=self._storage.location,
                 remedy="plan the change again",
             )
         return listing
 
     def _keeps_times(self, listing: LogListing) -> bool:
-        """Whether commits have to hold their times."""
+        """Whether commits must have in-commit timestamps."""
         now = self._ours.metadata
-        asked = None if now is None else _switched_on(now)
+        requested = None if now is None else _switched_on(now)
         if self._change.base_version < 0:
-            return bool(asked)
-        # No commit since the base has changed the metadata, else it would be in conflict.
+            return bool(requested)
+        # No commit since the base version changed the metadata: that would be a conflict.
         before = small_actions(self._storage, listing.segment(self._change.base_version)).metadata or {}
         if self._change.table_id is not None and before.get("id") != self._change.table_id:
             raise ConflictError(
-                "another table has taken the place of the one that the change was planned on",
+                "the table was replaced by another one after the change was planned",
                 where=self._storage.location,
                 remedy="plan the change again",
             )
         was = _switched_on(before)
-        if asked and not was:
+        if requested and not was:
             raise RefusedError(
-                f"the change switches on {_IN_COMMIT_TIMES[0]}, which is done here at the creation of a table only",
+                f"the change enables {_IN_COMMIT_TIMES[0]}, which is supported only when a table is created",
                 where=self._storage.location,
             )
-        return was if asked is None else asked
+        return was if requested is None else requested
 
     def _meet(self, version: int, listing: LogListing | None) -> Committed | None:
-        """Look at a version that is there: our own if it is, else it must allow the change."""
+        """Check an existing version: it is our own commit, or it must not conflict with the change."""
         theirs = self._read(version, listing)
         if theirs.info.get("txnId") == self._change.transaction:
             moment = theirs.info.get("inCommitTimestamp", theirs.info.get("timestamp"))
             return self._committed(version, moment if isinstance(moment, int) else 0)
         if self._change.base_version < 0:
-            problem: str | None = "created the table meanwhile" if version == 0 else "is there already"
+            problem: str | None = "created the table meanwhile" if version == 0 else "already exists"
         else:
             problem = conflict(self._ours, theirs, tolerates_appends=self._change.tolerates_appends)
         if problem is not None:
@@ -271,7 +271,7 @@ class _Committer:
         if listing is not None and version not in listing.commits:
             if _was_cleaned_up(listing, version):
                 raise ConflictError(
-                    f"the commit of version {version} was cleaned up, so that nothing tells what it changed",
+                    f"the commit of version {version} was cleaned up, so its changes are unknown",
                     where=self._storage.location,
                     remedy="plan the change again",
                 )
@@ -283,7 +283,7 @@ class _Committer:
                 data = self._storage.read(path)
                 break
             except MissingFileError:
-                # A store can refuse a write for another one that is still under way.
+                # A store can refuse a write while another one is in progress.
                 if again == _REREADS:
                     raise
                 time.sleep(0.05 * 2**again)
@@ -298,13 +298,13 @@ class _Committer:
         moment = info.get("inCommitTimestamp")
         if type(moment) is not int:
             raise CorruptTableError(
-                f"version {version} tells no inCommitTimestamp, and the next has to be later",
+                f"version {version} has no inCommitTimestamp, and that of the next version must be later",
                 where=f"{self._storage.location}/{path}",
             )
         return moment
 
     def _write(self, version: int, data: bytes) -> bool:
-        """Whether it was written; not if the version is there."""
+        """Whether it was written; `False` if the version exists."""
         steps = {WriteStep.TEMP_WRITTEN: Phase.TEMP_WRITTEN, WriteStep.LINKED: Phase.LINKED}
         try:
             if self._put is not None:
@@ -319,15 +319,15 @@ class _Committer:
             raise self._unknown(version, problem.what) from problem
         except GeolakeError:
             raise
-        except BaseException as problem:  # an interrupt, too, can come after the write
+        except BaseException as problem:  # an interrupt can also come after the write
             raise self._unknown(version, str(problem) or type(problem).__name__) from problem
         return True
 
     def _unknown(self, version: int, why: str) -> OutcomeUnknownError:
         return OutcomeUnknownError(
-            f"version {version} may be in the table or not: {why[:300]}",
+            f"version {version} may or may not be in the table: {why[:300]}",
             where=self._storage.location,
-            remedy="keep all files and look at the history again: it is in if a version has the"
+            remedy="keep all files and check the history again: it is committed if a version has the"
             f" txnId {self._change.transaction}",
         )
 
@@ -367,9 +367,9 @@ def _switched_on(metadata: Mapping[str, Any]) -> bool:
 
 
 def _was_cleaned_up(listing: LogListing, version: int) -> bool:
-    """Whether the version is in a checkpoint or a compacted log, so that its own commit need not be there."""
-    return any(one.version >= version for one in listing.checkpoints) or any(
-        one.first <= version <= one.last for one in listing.compacted
+    """Whether the version is in a checkpoint or a compacted log, so that its own commit file need not exist."""
+    return any(checkpoint.version >= version for checkpoint in listing.checkpoints) or any(
+        delta.first <= version <= delta.last for delta in listing.compacted
     )
 
 

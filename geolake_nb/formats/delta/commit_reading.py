@@ -36,20 +36,20 @@ _BLOCK = 4 * 2**20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommitFile:
-    """The bytes of a file of JSON actions, with those actions already read that are not about files."""
+    """The bytes of a file of JSON actions; actions that are not about files are already parsed."""
 
     path: str
     data: bytes
     actions: tuple[dict[str, Any], ...]
-    """Everything but `add`, `remove` and `cdc`, in order."""
+    """All actions except `add`, `remove` and `cdc`, in order."""
     plain: bool
-    """Whether every `add` and `remove` stands at the start of its line, as all known writers put it."""
+    """Whether every `add` and `remove` is at the start of its line, as in all known writers."""
     longest: int
     """Bytes of the longest line."""
 
 
 def scan_commit(path: str, data: bytes) -> CommitFile:
-    """Read what is not about files, and leave the many lines that are for later.
+    """Parse the actions that are not about files; the many file actions are parsed later.
 
     >>> commit = scan_commit("0.json", b'{"protocol":{}}\\n{"add":{"path":"a"}}\\n')
     >>> commit.actions, scan_commit("1.json", b"").actions
@@ -77,7 +77,7 @@ def scan_commit(path: str, data: bytes) -> CommitFile:
 
 
 def file_actions(commits: Sequence[CommitFile], partitions: Sequence[str]) -> pa.Table:
-    """Every `add` and `remove` in order, with the column `added` that tells them apart.
+    """Every `add` and `remove` in order, with the column `added` to distinguish them.
 
     >>> commit = scan_commit("0.json", b'{"add":{"path":"a","size":3}}\\n{"remove":{"path":"b"}}\\n')
     >>> file_actions([commit], []).select(["path", "size", "added"]).to_pylist()
@@ -90,7 +90,7 @@ def file_actions(commits: Sequence[CommitFile], partitions: Sequence[str]) -> pa
 
 
 def file_lines(commit: CommitFile) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Where the lines start and end that hold an `add` or a `remove`; of a commit that is not plain, all its lines.
+    """The starts and ends of the lines with an `add` or a `remove`; all lines of a commit that is not plain.
 
     >>> commit = scan_commit("0.json", b'{"protocol":{}}\\n{"add":{"path":"a"}}\\n')
     >>> [bounds.tolist() for bounds in file_lines(commit)]
@@ -105,13 +105,13 @@ def file_lines(commit: CommitFile) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 def _batches(commits: Sequence[CommitFile]) -> Iterator[list[CommitFile]]:
     batch: list[CommitFile] = []
-    held = 0
+    size = 0
     for commit in commits:
-        if batch and held + len(commit.data) > _BATCH:
+        if batch and size + len(commit.data) > _BATCH:
             yield batch
-            batch, held = [], 0
+            batch, size = [], 0
         batch.append(commit)
-        held += len(commit.data)
+        size += len(commit.data)
     if batch:
         yield batch
 
@@ -121,12 +121,12 @@ def _read_batch(batch: list[CommitFile], partitions: Sequence[str]) -> list[pa.T
         table = _read_columns(batch, partitions)
         if table is not None:
             return [table]
-    # Some value is not of the type that the protocol gives it; one by one its place can be named.
+    # Some value does not have the type that the protocol specifies; read one by one, the error can name its line.
     return [_read_lines(commit, partitions) for commit in batch]
 
 
 def _read_columns(batch: list[CommitFile], partitions: Sequence[str]) -> pa.Table | None:
-    """The actions of all commits at once, or nothing where a line needs a closer look."""
+    """The actions of all commits at once, or `None` where a line must be read by itself."""
     import pyarrow.json as pj
 
     data = batch[0].data if len(batch) == 1 else b"\n".join(commit.data for commit in batch)
@@ -190,16 +190,18 @@ def _load(line: bytes, where: str) -> dict[str, Any]:
     except orjson.JSONDecodeError as problem:
         raise CorruptTableError(f"the action is not JSON: {problem}", where=where) from None
     if not isinstance(action, dict):
-        raise CorruptTableError("the action is no JSON object", where=where)
+        raise CorruptTableError("the action is not a JSON object", where=where)
     return action
 
 
 def _lines(data: bytes) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Where the lines start and end."""
+    """The starts and ends of the lines."""
     text = np.frombuffer(data, np.uint8)
-    # Piece by piece the flags stay in the processor's cache, which is several times faster.
-    found = [np.flatnonzero(text[start : start + _PIECE] == _NEWLINE) + start for start in range(0, len(text), _PIECE)]
-    ends = np.concatenate(found) if found else np.empty(0, np.int64)
+    # In chunks the flags stay in the CPU cache, which is several times faster.
+    newlines = [
+        np.flatnonzero(text[start : start + _PIECE] == _NEWLINE) + start for start in range(0, len(text), _PIECE)
+    ]
+    ends = np.concatenate(newlines) if newlines else np.empty(0, np.int64)
     if data and not data.endswith(b"\n"):
         ends = np.append(ends, len(data))
     starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
@@ -207,16 +209,16 @@ def _lines(data: bytes) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
 
 
 def _start_with(data: bytes, starts: np.ndarray[Any, Any], heads: Sequence[bytes]) -> np.ndarray[Any, Any]:
-    """Which lines start with one of the texts; none of these holds a newline, so a short line is no match."""
-    found = np.zeros(len(starts), np.bool_)
+    """Which lines start with one of the texts; none of them contains a newline, so a short line does not match."""
+    matches = np.zeros(len(starts), np.bool_)
     text = np.frombuffer(data, np.uint8)
     for head in heads:
-        left = np.flatnonzero(~found)
+        left = np.flatnonzero(~matches)
         if not len(left):
             break
         fronts = text[np.minimum(starts[left, None] + np.arange(len(head)), len(text) - 1)]
-        found[left] = (fronts == np.frombuffer(head, np.uint8)).all(axis=1)
-    return found
+        matches[left] = (fronts == np.frombuffer(head, np.uint8)).all(axis=1)
+    return matches
 
 
 def _require_utf8(path: str, data: bytes) -> None:
@@ -225,4 +227,4 @@ def _require_utf8(path: str, data: bytes) -> None:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as problem:
-        raise CorruptTableError(f"the byte {problem.start} is no UTF-8", where=path) from None
+        raise CorruptTableError(f"the byte {problem.start} is not valid UTF-8", where=path) from None

@@ -1,4 +1,4 @@
-"""Whether a change of a Delta table can stand on commits that were made after it was planned."""
+"""Whether a change of a Delta table conflicts with commits that were made after it was planned."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from geolake_nb.errors import StorageError
 from geolake_nb.formats.delta.commit_reading import file_actions, scan_commit
 from geolake_nb.formats.delta.data_paths import decoded_paths
-from geolake_nb.formats.storage_place import is_url
+from geolake_nb.storage.location import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["Touched", "conflict"]
 
@@ -28,7 +28,7 @@ class Touched:
     """What the actions of a commit touch."""
 
     paths: pa.Array
-    """The decoded paths of every file that is added or removed."""
+    """The decoded paths of all files that are added or removed."""
     adds: bool
     """Whether a file is added."""
     metadata: Mapping[str, Any] | None
@@ -46,7 +46,7 @@ class Touched:
     def by(cls, storage: Storage, path: str, data: bytes) -> Touched:
         """What the JSON actions of a commit touch; `path` names them in errors.
 
-        >>> from geolake_nb.formats.storage import Storage
+        >>> from geolake_nb.storage.storage import Storage
         >>> storage = Storage.at("/data/t")
         >>> touched = Touched.by(storage, "0.json", b'{"add":{"path":"a%20b"}}\\n{"txn":{"appId":"etl","version":3}}')
         >>> touched.paths.to_pylist(), sorted(touched.applications), Touched.by(storage, "1.json", b"").adds
@@ -62,17 +62,17 @@ class Touched:
         for action in commit.actions:
             for kind, value in action.items():
                 kinds.add(kind)
-                held = value if isinstance(value, dict) else {}
+                fields = value if isinstance(value, dict) else {}
                 if kind == "metaData":
-                    metadata = held
+                    metadata = fields
                 elif kind == "commitInfo":
-                    info = info or held
+                    info = info or fields
                 elif kind == "domainMetadata":
-                    domains.add(str(held.get("domain")))
+                    domains.add(str(fields.get("domain")))
                 elif kind == "txn":
-                    applications.add(str(held.get("appId")))
+                    applications.add(str(fields.get("appId")))
         return cls(
-            paths=_places(storage, files["path"]),
+            paths=_normal_paths(storage, files["path"]),
             adds=bool(pc.any(files["added"]).as_py()),
             metadata=metadata,
             protocol="protocol" in kinds,
@@ -84,9 +84,9 @@ class Touched:
 
 
 def conflict(ours: Touched, theirs: Touched, *, tolerates_appends: bool) -> str | None:
-    """What another commit did that ours cannot stand on, `None` if ours holds after it as well.
+    """What in another commit conflicts with ours, `None` if ours is still valid after it.
 
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> storage = Storage.at("/data/t")
     >>> ours, append, delete = (
     ...     Touched.by(storage, "x", text)
@@ -98,7 +98,7 @@ def conflict(ours: Touched, theirs: Touched, *, tolerates_appends: bool) -> str 
     ('added files', "removed or replaced the file 'a'")
     """
     if theirs.unknown:
-        return f"holds an unknown action: {', '.join(sorted(theirs.unknown))[:80]}"
+        return f"contains an unknown action: {', '.join(sorted(theirs.unknown))[:80]}"
     if theirs.protocol:
         return "changed the protocol"
     if theirs.metadata is not None:
@@ -114,23 +114,23 @@ def conflict(ours: Touched, theirs: Touched, *, tolerates_appends: bool) -> str 
     if domains := ours.domains & theirs.domains:
         return f"changed the metadata domain {min(domains)!r}"
     if applications := ours.applications & theirs.applications:
-        return f"moved the transactions of the application {min(applications)!r}"
+        return f"updated the transaction of the application {min(applications)!r}"
     return None
 
 
-def _places(storage: Storage, stored: pa.ChunkedArray) -> pa.Array:
-    """The paths in one spelling: one file must not pass for two."""
+def _normal_paths(storage: Storage, stored: pa.ChunkedArray) -> pa.Array:
+    """The paths in normal form, so that one file does not count as two."""
     paths = decoded_paths(stored)
     absolute = pc.or_(pc.starts_with(paths, "/"), pc.match_substring(paths, ":/"))
     if not pc.any(absolute).as_py():
         return paths
-    return pa.array([_place(storage, path) for path in paths.to_pylist()], pa.string())
+    return pa.array([_normal_path(storage, path) for path in paths.to_pylist()], pa.string())
 
 
-def _place(storage: Storage, path: str) -> str:
+def _normal_path(storage: Storage, path: str) -> str:
     if not (path.startswith("/") or is_url(path)):
         return path
     try:
         return storage.resolve(path)
     except StorageError:
-        return path  # in a place that this storage may not see, which only the same spelling can name
+        return path  # at a location that this storage cannot access; only the same spelling matches it

@@ -23,7 +23,7 @@ def decoded_path(stored: str) -> str:
 
 
 def decoded_paths(stored: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The same for a column; only those are looked at that hold an escape.
+    """The same for a column; only paths with an escape are decoded.
 
     >>> decoded_paths(pa.array(["a", "b%20c"])).to_pylist()
     ['a', 'b c']

@@ -1,4 +1,4 @@
-"""Deletion vectors as the log describes them: how many rows they take away, and where their bits lie."""
+"""Deletion vectors as described in the log: how many rows they delete, and where they are stored."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def descriptor_ids(vectors: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chunked
     """
     # Delta, Derived fields: uniqueId is storageType and pathOrInlineDv, with @ and the offset if there is one.
     storage = pc.struct_field(vectors, "storageType")
-    place = pc.struct_field(vectors, "pathOrInlineDv")
+    path = pc.struct_field(vectors, "pathOrInlineDv")
     offset = pc.struct_field(vectors, "offset").cast(pa.string())
-    whole = pc.binary_join_element_wise(storage, place, "")
+    whole = pc.binary_join_element_wise(storage, path, "")
     return pc.if_else(pc.is_null(offset), whole, pc.binary_join_element_wise(whole, offset, "@"))
 
 
 def vector_counts(vectors: pa.Array) -> pa.Array:
-    """How many rows each deletion vector takes away: 0 without one, null if its descriptor does not say.
+    """How many rows each deletion vector deletes: 0 without one, null if its descriptor has no count.
 
     >>> vector_counts(descriptors([None, {"storageType": "u", "cardinality": 3}, {"storageType": "u"}])).to_pylist()
     [0, 3, None]
@@ -60,7 +60,7 @@ def vector_counts(vectors: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_null(vectors), pa.scalar(0, pa.int64()), sane)
 
 
-# Delta, Deletion vector descriptor: the UUID is in Z85, whose alphabet is another than that of RFC 1924.
+# Delta, Deletion vector descriptor: the UUID is in Z85, whose alphabet differs from that of RFC 1924.
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _ALPHABET = str.maketrans(_Z85, _RFC1924)
@@ -68,7 +68,7 @@ _UUID_LETTERS = 20
 
 
 def vector_file(descriptor: Mapping[str, Any] | None) -> str | None:
-    """The file that holds a deletion vector, relative to the table or absolute; `None` if it is in the log itself.
+    """The file that stores a deletion vector, relative to the table or absolute; `None` if it is inline in the log.
 
     >>> vector_file({"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"})
     'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'

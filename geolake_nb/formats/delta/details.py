@@ -1,4 +1,4 @@
-"""What only a Delta table has, for checks and plans."""
+"""Details specific to Delta tables, for checks and plans."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.schema import Schema, join_path
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
+from geolake_nb.model.schema import Schema, join_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ __all__ = ["ColumnMapping", "DeltaDetails", "DeltaMetadata"]
 
 
 class ColumnMapping(enum.Enum):
-    """By what data files and statistics name a column."""
+    """How data files and statistics identify a column."""
 
     NONE = "none"
     """By the name in the schema."""
@@ -42,7 +42,7 @@ class ColumnMapping(enum.Enum):
             return cls(mode.lower())
         except ValueError:
             known = ", ".join(sorted(member.value for member in cls))
-            raise UnsupportedTableError(f"unknown column mapping {mode[:40]!r}", remedy=f"known are: {known}") from None
+            raise UnsupportedTableError(f"unknown column mapping {mode[:40]!r}", remedy=f"known: {known}") from None
 
     def physical(self, schema: Schema, path: tuple[str, ...]) -> tuple[str, ...]:
         """The names of a column and its parents in statistics and partition values."""
@@ -75,21 +75,27 @@ class DeltaMetadata:
         if not isinstance(schema, str):
             raise CorruptTableError("the metaData action has no schemaString", where=where)
         if not isinstance(partitions, list) or not all(isinstance(name, str) for name in partitions):
-            raise CorruptTableError("the metaData action has partitionColumns that are no list of names", where=where)
+            raise CorruptTableError("the metaData action has partitionColumns that are not a list", where=where)
         if len(set(partitions)) < len(partitions):
-            raise CorruptTableError("the metaData action names a partition column twice", where=where)
+            raise CorruptTableError("the metaData action lists a partition column twice", where=where)
         if not isinstance(configuration, dict):
-            raise CorruptTableError("the metaData action has a configuration that is no JSON object", where=where)
-        held = {key: str(value) for key, value in configuration.items() if value is not None}
+            raise CorruptTableError("the metaData action has a configuration that is not a JSON object", where=where)
+        properties = {key: str(value) for key, value in configuration.items() if value is not None}
         named = {key: _text(action.get(key)) for key in ("id", "name", "description")}
         return cls(
-            named["id"], named["name"], named["description"], schema, tuple(partitions), configuration=held, raw=action
+            named["id"],
+            named["name"],
+            named["description"],
+            schema,
+            tuple(partitions),
+            configuration=properties,
+            raw=action,
         )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeltaDetails:
-    """What only a Delta table has; columns go file by file in the order of the snapshot's files."""
+    """Details specific to Delta tables; columns have one value per file, in the order of the snapshot's files."""
 
     metadata: DeltaMetadata
     protocol: Mapping[str, Any]
@@ -102,17 +108,19 @@ class DeltaDetails:
     commit_info: Mapping[str, Any] | None
     """The `commitInfo` of the version, `None` if its commit was cleaned up or has none."""
     segment: LogSegment
-    """The files of the log that make the version."""
+    """The log files of the version."""
     checkpoint_hint: CheckpointHint
-    """What `_last_checkpoint` is worth."""
+    """Whether `_last_checkpoint` is usable."""
     stats: FileStats
-    """Statistics as stored: raw texts, any one as a JSON object, collated ranges."""
+    """Statistics as stored: raw strings, single ones as JSON objects, collated ranges."""
     deletion_vectors: pa.ChunkedArray
     """The descriptors, null for a file without one."""
     indexed: frozenset[tuple[str, ...]]
-    """The columns of which statistics are kept, by logical path; others lack them on purpose."""
+    """The columns with statistics, by logical path; others have none on purpose."""
     unreconciled: tuple[str, ...] = ()
-    """Compacted logs that state a file more than once; their commits were read instead."""
+    """Compacted logs that list a file more than once; their commits were read instead."""
+    unread_partitions: tuple[str, ...] = ()
+    """Partition columns with a value that does not parse as their type; they stay strings."""
 
 
 def _text(value: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The `add` and `remove` actions of a log as one Arrow table, whatever they were read from."""
+"""The `add` and `remove` actions of a log as one Arrow table, from JSON or Parquet."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 PARTITION = "partition."
-"""What stands before the physical name of a partition column in the table."""
+"""Prefix of the physical name of a partition column in the table."""
 
 ADD_FIELDS: Mapping[str, pa.DataType] = {
     "path": pa.string(),
@@ -40,13 +40,13 @@ ADD_FIELDS: Mapping[str, pa.DataType] = {
     "defaultRowCommitVersion": pa.int64(),
     "tags": TAGS,
 }
-"""What is kept of an `add`, by its name in the log; partition values come as columns of their own."""
+"""The fields of an `add` that are kept, by name in the log; partition values are separate columns."""
 
 REMOVE_FIELDS: Mapping[str, pa.DataType] = {"path": pa.string(), "deletionVector": DESCRIPTOR}
 
 
 def file_schema(partitions: Sequence[str]) -> pa.Schema:
-    """The columns of the table of files: those of an `add`, then one of texts for each partition column.
+    """The columns of the table of files: those of an `add`, then a string column for each partition column.
 
     >>> file_schema(["day"]).names[-1]
     'partition.day'
@@ -55,7 +55,7 @@ def file_schema(partitions: Sequence[str]) -> pa.Schema:
 
 
 def empty_files(partitions: Sequence[str]) -> pa.Table:
-    """The table of no files.
+    """An empty table of files.
 
     >>> empty_files([]).num_rows
     0
@@ -64,7 +64,7 @@ def empty_files(partitions: Sequence[str]) -> pa.Table:
 
 
 def file_keys(files: pa.Table) -> pa.ChunkedArray:
-    """What identifies each file in the log: its path, and its deletion vector where it has one.
+    """The key of each file in the log: its path, and its deletion vector if it has one.
 
     >>> file_keys(empty_files([])).to_pylist()
     []
@@ -78,7 +78,7 @@ def file_keys(files: pa.Table) -> pa.ChunkedArray:
 
 
 def keep_rows(table: pa.Table, kept: pa.ChunkedArray) -> pa.Table:
-    """The rows that are kept, without a copy where they lie in few runs.
+    """The rows that are kept, without a copy where they form few runs.
 
     >>> keep_rows(pa.table({"a": [1, 2, 3]}), pa.chunked_array([[False, True, True]])).to_pylist()
     [{'a': 2}, {'a': 3}]
@@ -93,7 +93,7 @@ def keep_rows(table: pa.Table, kept: pa.ChunkedArray) -> pa.Table:
 
 
 def add_row(action: Any, partitions: Sequence[str], where: str) -> dict[str, Any]:
-    """The row of an `add` (or `remove`) action that was read by itself.
+    """The row of a single `add` or `remove` action.
 
     >>> add_row({"path": "a", "size": 1, "partitionValues": {"p": "x"}}, ["p"], "commit 0")["partition.p"]
     'x'
@@ -106,23 +106,23 @@ def add_row(action: Any, partitions: Sequence[str], where: str) -> dict[str, Any
     row = {name: action.get(name) for name in ADD_FIELDS}
     values = action.get("partitionValues") or {}
     if not isinstance(values, dict):
-        raise CorruptTableError("partitionValues is no JSON object", where=where)
+        raise CorruptTableError("partitionValues is not a JSON object", where=where)
     for name in partitions:
         value = values.get(name)
         if value is not None and not isinstance(value, str):
-            raise CorruptTableError(f"the partition value {name!r} is no text", where=where)
+            raise CorruptTableError(f"the partition value {name!r} is not a string", where=where)
         row[f"{PARTITION}{name}"] = value
     for name in ("size", "modificationTime", "baseRowId", "defaultRowCommitVersion"):
         if row[name] is not None and type(row[name]) is not int:
-            raise CorruptTableError(f"{name} is no whole number", where=where)
+            raise CorruptTableError(f"{name} is not an integer", where=where)
     if row["stats"] is not None and not isinstance(row["stats"], str):
-        raise CorruptTableError("stats is no text", where=where)
+        raise CorruptTableError("stats is not a string", where=where)
     tags = row["tags"]
     mark = tags.get(BOUNDS_TAG) if isinstance(tags, dict) else None
     row["tags"] = {BOUNDS_TAG: mark} if isinstance(mark, str) else None
     vector = row["deletionVector"]
     if vector is not None and not isinstance(vector, dict):
-        raise CorruptTableError("deletionVector is no JSON object", where=where)
+        raise CorruptTableError("deletionVector is not a JSON object", where=where)
     return row
 
 

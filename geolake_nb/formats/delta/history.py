@@ -1,4 +1,4 @@
-"""Who made which version when: the commits that are still in the log."""
+"""The history of a table: who made which version and when, from the commits that are still in the log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import orjson
 
 from geolake_nb.errors import MissingFileError, VersionError
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.snapshot import VersionInfo
+from geolake_nb.model.snapshot import VersionInfo
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from geolake_nb.formats.delta.log_segment import LogListing
-    from geolake_nb.formats.storage import Entry, Storage
+    from geolake_nb.storage.storage import Entry, Storage
 
 __all__ = ["commit_time", "delta_history", "read_commit_info", "version_at"]
 
@@ -28,11 +28,11 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 def delta_history(storage: Storage, *, newest: int | None = None) -> list[VersionInfo]:
-    """The versions whose commits are still there, or so many of them, newest first."""
+    """The versions whose commits still exist, or the `newest` of them, newest first."""
     listing = list_log(storage)
     entries = sorted(listing.commits.items())[-newest if newest else None :]
     with ThreadPoolExecutor(min(_WORKERS, max(1, len(entries)))) as pool:
-        infos = list(pool.map(lambda one: read_commit_info(storage, one[1]), entries))
+        infos = list(pool.map(lambda item: read_commit_info(storage, item[1]), entries))
     history: list[VersionInfo] = []
     before: dt.datetime | None = None
     for (version, entry), info in zip(entries, infos, strict=True):
@@ -53,14 +53,14 @@ def delta_history(storage: Storage, *, newest: int | None = None) -> list[Versio
 def commit_time(
     info: Mapping[str, Any] | None, entry: Entry | None, *, before: dt.datetime | None = None
 ) -> dt.datetime | None:
-    """The time of a commit: its own if it holds one, else that of its file, which has to lie after the one `before`.
+    """The time of a commit: its in-commit timestamp if it has one, else that of its file, made later than `before`.
 
     >>> commit_time({"inCommitTimestamp": 0, "timestamp": 5}, None)
     datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
     >>> commit_time(None, None) is None
     True
     """
-    # Delta, In-commit timestamps: the time of a version; without them it is the time of the file, made to rise.
+    # Delta, In-commit timestamps: the time of a version; without them it is the time of the file, made to increase.
     own = _instant((info or {}).get("inCommitTimestamp"))
     if own is not None:
         return own
@@ -73,11 +73,11 @@ def commit_time(
 
 
 def version_at(storage: Storage, listing: LogListing, moment: dt.datetime) -> int:
-    """The newest version that is not younger than the moment; without a zone the moment is meant in UTC."""
+    """The newest version that is not later than the moment; without a zone the moment is in UTC."""
     wanted = moment.replace(tzinfo=dt.UTC) if moment.tzinfo is None else moment
     versions = [version for version in sorted(listing.commits) if version >= listing.earliest]
     if not versions:
-        what = "no commit is left that tells when a version was made"
+        what = "no commit is left with the time of a version"
         raise VersionError(
             what, where=listing.location, remedy=f"open it by version: {listing.earliest} to {listing.latest}"
         )
@@ -86,20 +86,20 @@ def version_at(storage: Storage, listing: LogListing, moment: dt.datetime) -> in
     @cache
     def time_of(version: int) -> dt.datetime:
         info = read_commit_info(storage, listing.commits[version])
-        found = commit_time(
+        time = commit_time(
             info, None if files[version] is None else listing.commits[version]._replace(modified=files[version])
         )
-        return dt.datetime.min.replace(tzinfo=dt.UTC) if found is None else found
+        return dt.datetime.min.replace(tzinfo=dt.UTC) if time is None else time
 
-    # Commit times rise with the version, so that a few commits are read and not all.
-    place = bisect_right(versions, wanted, key=time_of)
-    if place == 0:
+    # Commit times increase with the version, so that a binary search reads only a few commits.
+    index = bisect_right(versions, wanted, key=time_of)
+    if index == 0:
         raise VersionError(
             f"there was no version yet at {wanted.isoformat()}",
             where=listing.location,
-            remedy=f"the oldest that is left is version {versions[0]} of {time_of(versions[0]).isoformat()}",
+            remedy=f"the oldest available is version {versions[0]} of {time_of(versions[0]).isoformat()}",
         )
-    return versions[place - 1]
+    return versions[index - 1]
 
 
 def _rising(times: Mapping[int, dt.datetime | None]) -> dict[int, dt.datetime | None]:
@@ -113,17 +113,17 @@ def _rising(times: Mapping[int, dt.datetime | None]) -> dict[int, dt.datetime | 
 
 
 def read_commit_info(storage: Storage, entry: Entry) -> Mapping[str, Any]:
-    """The `commitInfo` of a commit; it stands in front, so that the many file actions after it stay unread."""
+    """The `commitInfo` of a commit; it comes first, so that the many file actions after it are not read."""
     try:
         head = storage.read_range(entry.path, 0, _FIRST_READ)
         whole = entry.bytes <= len(head)
         lines = head.split(b"\n")
-        found = _info_in(lines if whole else lines[:-1])
-        if found is None and not whole:
-            found = _info_in(storage.read(entry.path).split(b"\n"))
+        info = _info_in(lines if whole else lines[:-1])
+        if info is None and not whole:
+            info = _info_in(storage.read(entry.path).split(b"\n"))
     except MissingFileError:
         return {}
-    return found or {}
+    return info or {}
 
 
 def _info_in(lines: list[bytes]) -> Mapping[str, Any] | None:

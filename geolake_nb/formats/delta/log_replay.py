@@ -1,4 +1,4 @@
-"""What a version holds once its log is reconciled: live files, metadata, protocol, transactions, domains."""
+"""The state of a version after its log is reconciled: live files, metadata, protocol, transactions, domains."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.message_text import printable
 from geolake_nb.errors import CorruptTableError, MissingFileError
 from geolake_nb.formats.delta.checkpoint_reading import CheckpointFiles, open_checkpoint, read_checkpoint_files
 from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, file_lines, scan_commit
 from geolake_nb.formats.delta.file_actions import empty_files, file_keys, keep_rows
 from geolake_nb.formats.delta.log_segment import LOG
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from geolake_nb.formats.delta.log_segment import LogSegment
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["LogState", "SmallActions", "live_files", "read_deltas", "replay", "small_actions"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallActions:
-    """The newest of every action that is not about files."""
+    """The newest action of each kind that is not about files."""
 
     protocol: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
@@ -38,7 +38,7 @@ class SmallActions:
 
     @classmethod
     def reconciled(cls, actions: Iterable[Mapping[str, Any]]) -> SmallActions:
-        """What is left of these actions, oldest first.
+        """The state after these actions, oldest first.
 
         >>> SmallActions.reconciled([{"domainMetadata": {"domain": "d", "configuration": "", "removed": True}}]).domains
         {}
@@ -65,20 +65,20 @@ class SmallActions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogState:
-    """A version as its log tells it."""
+    """The state of a version, from its log."""
 
     small: SmallActions
     files: pa.Table
-    """Live files: the columns of `file_schema`, and `stats_parsed` where a checkpoint has nothing else."""
+    """Live files: the columns of `file_schema`, and `stats_parsed` where a checkpoint has no `stats`."""
     commit_info: Mapping[str, Any] | None
     """The `commitInfo` of the version's own commit."""
     unreconciled: tuple[str, ...] = ()
-    """Compacted logs that state a file more than once, in whose place the commits were read."""
+    """Compacted logs that list a file more than once; their commits were read instead."""
 
 
 def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallActions], Sequence[str]]) -> LogState:
     """Read and reconcile the files of a segment; `partitions` gives the partition columns as the log names them."""
-    covered = storage.ahead(lambda: _covered_commit(storage, segment))
+    covered = storage.prefetch(lambda: _covered_commit(storage, segment))
     base, deltas = _base_and_deltas(storage, segment)
     small = _reconciled(base, deltas)
     if small.protocol is None or small.metadata is None:
@@ -99,26 +99,26 @@ def replay(storage: Storage, segment: LogSegment, partitions: Callable[[SmallAct
 
 
 def small_actions(storage: Storage, segment: LogSegment) -> SmallActions:
-    """The protocol, the metadata and what else is not about files, without reading what is."""
+    """The protocol, the metadata and the other small actions, without reading the file actions."""
     return _reconciled(*_base_and_deltas(storage, segment))
 
 
 def _base_and_deltas(storage: Storage, segment: LogSegment) -> tuple[CheckpointFiles | None, list[CommitFile]]:
-    """The checkpoint, where there is one, and what came after it, asked for at the same time."""
+    """The checkpoint, if there is one, and the commits after it, fetched in parallel."""
     checkpoint = segment.checkpoint
-    base = storage.ahead(lambda: None if checkpoint is None else open_checkpoint(storage, checkpoint))
+    base = storage.prefetch(lambda: None if checkpoint is None else open_checkpoint(storage, checkpoint))
     deltas = read_deltas(storage, segment)
     return base(), deltas
 
 
 def _reconciled(base: CheckpointFiles | None, deltas: Sequence[CommitFile]) -> SmallActions:
     return SmallActions.reconciled(
-        [*(base.actions if base else ()), *(one for delta in deltas for one in delta.actions)]
+        [*(base.actions if base else ()), *(action for delta in deltas for action in delta.actions)]
     )
 
 
 def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
-    """The files of a checkpoint after these adds and removes, which come in order; the newest action of a file wins.
+    """The files of a checkpoint after these adds and removes, in order; the newest action of a file wins.
 
     >>> from geolake_nb.formats.delta.file_actions import actions_table, add_row
     >>> files = actions_table([add_row({"path": name}, [], "") for name in "abba"], [], "")
@@ -148,7 +148,7 @@ def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
 def read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
     """The commits and compacted logs after the checkpoint, scanned and in order.
 
-    A compacted log that is not reconciled gives way to the commits that it stands for.
+    A compacted log that is not reconciled is replaced by the commits that it covers.
     """
     deltas: list[CommitFile] = []
     for path, delta in zip(segment.deltas, _scanned(storage, segment.deltas), strict=True):
@@ -158,8 +158,8 @@ def read_deltas(storage: Storage, segment: LogSegment) -> list[CommitFile]:
         commits = segment.covered[path]
         if not commits:
             raise CorruptTableError(
-                "the compacted log states a file, a protocol, a schema, a transaction or a domain more than once, and"
-                " some of its commits are gone",
+                "the compacted log has a file, a protocol, a schema, a transaction or a domain more than once, and"
+                " some of its commits are missing",
                 where=delta.path,
                 remedy="restore the commits, or open a version before it",
             )
@@ -178,14 +178,14 @@ def _scanned(storage: Storage, paths: Sequence[str]) -> list[CommitFile]:
 
 
 def _is_reconciled(compacted: CommitFile) -> bool:
-    """Whether no two actions of a compacted log are about the same thing, so that their order does not matter."""
+    """Whether no two actions of a compacted log have the same key, so that their order does not matter."""
     # Delta, Log compaction files: the actions of the commits after reconciliation.
     seen: set[tuple[str, Any]] = set()
     for action in compacted.actions:
         for name, key in (("protocol", None), ("metaData", None), ("txn", "appId"), ("domainMetadata", "domain")):
-            held = action.get(name)
-            if isinstance(held, dict):
-                thing = name, None if key is None else str(held.get(key))
+            fields = action.get(name)
+            if isinstance(fields, dict):
+                thing = name, None if key is None else str(fields.get(key))
                 if thing in seen:
                     return False
                 seen.add(thing)
@@ -206,11 +206,11 @@ def _refuse_twice(files: pa.Table, where: str, version: int) -> None:
     counted = pc.value_counts(paths)
     twice = counted.filter(pc.greater(counted.field("counts"), 1)).field("values")
     more = f" and {len(twice) - 1:,} more" if len(twice) > 1 else ""
-    # Delta, Add file: no two of them in a version have one path, whatever their deletion vectors.
+    # Delta, Add file: no two adds in a version have the same path, whatever their deletion vectors.
     raise CorruptTableError(
         f"the data file {printable(twice[0].as_py(), 200)!r}{more} is live twice in version {version}",
         where=where,
-        remedy="open an older version, or delete the newest checkpoint if all commits are there",
+        remedy="open an older version, or delete the newest checkpoint if all commits exist",
     )
 
 
@@ -221,11 +221,11 @@ def _refuse_contradictions(actions: pa.Table, commits: Sequence[CommitFile]) -> 
         return
     counts = [len(file_lines(commit)[0]) for commit in commits]
     if sum(counts) != len(added):
-        # A line holds more or less than one action.
+        # A line has more or less than one action.
         counts = [file_actions([commit], []).num_rows for commit in commits]
     commit = np.repeat(np.arange(len(counts)), counts)
     adds, removes = (np.bincount(commit[rows], minlength=len(counts)) for rows in (added, ~added))
-    # Most commits only add: the files of those are not looked at.
+    # Most commits only add files: those are not checked.
     rows = np.flatnonzero(((adds > 0) & (removes > 0))[commit])
     if not len(rows):
         return
@@ -244,7 +244,7 @@ def _refuse_contradictions(actions: pa.Table, commits: Sequence[CommitFile]) -> 
 
 
 def _covered_commit(storage: Storage, segment: LogSegment) -> CommitFile | None:
-    """The commit of the version where a checkpoint or a compacted log stands for it: these keep no commitInfo."""
+    """The commit of a version that a checkpoint or a compacted log covers: these have no commitInfo."""
     if segment.commit is None or segment.commit in segment.deltas[-1:]:
         return None
     blob = next(iter(storage.read_many([segment.commit], missing_ok=True)))
@@ -252,5 +252,9 @@ def _covered_commit(storage: Storage, segment: LogSegment) -> CommitFile | None:
 
 
 def _commit_info(commit: CommitFile | None) -> Mapping[str, Any] | None:
-    infos = [one["commitInfo"] for one in (commit.actions if commit else ()) if isinstance(one.get("commitInfo"), dict)]
+    infos = [
+        action["commitInfo"]
+        for action in (commit.actions if commit else ())
+        if isinstance(action.get("commitInfo"), dict)
+    ]
     return infos[0] if infos else None

@@ -1,4 +1,4 @@
-"""Which files of the log make a version: commits, compacted logs and the checkpoint to start from."""
+"""The log files of a version: commits, compacted logs and the checkpoint to start from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from geolake_nb.errors import CorruptTableError, MissingFileError, NotATableErro
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from geolake_nb.formats.storage import Entry, Storage
+    from geolake_nb.storage.storage import Entry, Storage
 
 __all__ = [
     "LOG",
@@ -40,7 +40,7 @@ _MAX_PROBES = 100_000
 
 
 class CheckpointHint(enum.Enum):
-    """What `_last_checkpoint` says, against the checkpoints that are there."""
+    """The state of `_last_checkpoint`, compared with the checkpoints in the log."""
 
     RIGHT = "right"
     """It names the newest complete checkpoint."""
@@ -49,13 +49,13 @@ class CheckpointHint(enum.Enum):
     MISSING = "missing"
     """There is no such file."""
     CORRUPT = "corrupt"
-    """It is no JSON object with a version."""
+    """It is not a JSON object with a version."""
     WRONG = "wrong"
-    """It names a checkpoint that is not there or lacks parts."""
+    """It names a checkpoint that does not exist or lacks parts."""
 
 
 _Hint: TypeAlias = "Mapping[str, Any] | CheckpointHint | None"
-"""What `_last_checkpoint` holds, what is wrong with it, or nothing where it is missing."""
+"""The content of `_last_checkpoint`, what is wrong with it, or `None` if the file is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Checkpoint:
     paths: tuple[str, ...]
     """One file, or the parts in order."""
     sizes: tuple[int, ...] = ()
-    """Their bytes, as the listing tells them."""
+    """Their sizes in bytes, from the listing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,48 +80,48 @@ class CompactedLog:
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """The files that make a version, oldest first."""
+    """The log files of a version, oldest first."""
 
     version: int
     checkpoint: Checkpoint | None
     deltas: tuple[str, ...]
     """Commits and compacted logs after the checkpoint, in order."""
     commit: str | None
-    """The commit of the version itself, for who made it and when; it may have been cleaned up."""
+    """The commit of the version itself, with its author and time; it may have been cleaned up."""
     covered: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    """For each compacted log among the deltas the commits that it stands for, none where some are gone."""
+    """The commits that each compacted log among the deltas covers, none if some are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """What is in the log of a table, or in its newest part."""
+    """A listing of the log of a table, or of its newest part."""
 
     location: str
     commits: Mapping[int, Entry] = field(default_factory=dict, hash=False)
     compacted: tuple[CompactedLog, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
-    """The complete ones, oldest first, at most one a version."""
+    """The complete checkpoints, oldest first, at most one per version."""
     incomplete: Mapping[int, str] = field(default_factory=dict, hash=False)
-    """What is missing of checkpoints that lack parts, by version."""
+    """The missing parts of incomplete checkpoints, by version."""
     hint: CheckpointHint = CheckpointHint.MISSING
     since: int = 0
-    """The version from which on it was looked at."""
+    """The first version that was listed."""
 
-    def judging(self, hint: _Hint) -> LogListing:
-        """The same with what is to be said of the hint."""
-        versions = [one.version for one in self.checkpoints]
+    def with_hint(self, hint: _Hint) -> LogListing:
+        """The same listing with the state of the hint."""
+        versions = [checkpoint.version for checkpoint in self.checkpoints]
         if hint is None:
-            judged = CheckpointHint.MISSING
+            state = CheckpointHint.MISSING
         elif isinstance(hint, CheckpointHint):
-            judged = hint
+            state = hint
         elif hint["version"] not in versions:
-            judged = CheckpointHint.WRONG
+            state = CheckpointHint.WRONG
         else:
-            judged = CheckpointHint.RIGHT if hint["version"] == versions[-1] else CheckpointHint.STALE
-        return replace(self, hint=judged)
+            state = CheckpointHint.RIGHT if hint["version"] == versions[-1] else CheckpointHint.STALE
+        return replace(self, hint=state)
 
     def checked(self) -> LogListing:
-        """The same where there is a version; else an error that says what is left of the log."""
+        """The same listing if it has a version; else raise an error that describes what is left of the log."""
         if self.latest >= 0:
             return self
         if self.incomplete:
@@ -133,19 +133,19 @@ class LogListing:
     def latest(self) -> int:
         """The newest version."""
         checkpoint = self.checkpoints[-1].version if self.checkpoints else -1
-        compacted = max((one.last for one in self.compacted), default=-1)
+        compacted = max((delta.last for delta in self.compacted), default=-1)
         return max(max(self.commits, default=-1), checkpoint, compacted)
 
     @property
     def earliest(self) -> int:
-        """The oldest version that can still be made."""
-        starts = [one.version for one in self.checkpoints]
-        if 0 in self.commits or any(one.first == 0 for one in self.compacted):
+        """The oldest version that can still be read."""
+        starts = [checkpoint.version for checkpoint in self.checkpoints]
+        if 0 in self.commits or any(delta.first == 0 for delta in self.compacted):
             starts.append(0)
         return min(starts, default=0)
 
     def segment(self, version: int | None = None) -> LogSegment:
-        """The files that make this version, or the newest.
+        """The log files of this version, or of the newest.
 
         >>> LogListing("t", checkpoints=(Checkpoint(7, ("7.parquet",)),)).segment(9)
         Traceback (most recent call last):
@@ -155,7 +155,7 @@ class LogListing:
         if not 0 <= wanted <= self.latest:
             remedy = f"the versions are {self.earliest} to {self.latest}"
             raise VersionError(f"there is no version {wanted}", where=self.location, remedy=remedy)
-        checkpoint = next((one for one in reversed(self.checkpoints) if one.version <= wanted), None)
+        checkpoint = next((candidate for candidate in reversed(self.checkpoints) if candidate.version <= wanted), None)
         start = 0 if checkpoint is None else checkpoint.version + 1
         deltas = self._deltas(start, wanted)
         commit = self.commits.get(wanted)
@@ -165,18 +165,18 @@ class LogListing:
 
     def _covered(self, deltas: Sequence[str]) -> dict[str, tuple[str, ...]]:
         covered: dict[str, tuple[str, ...]] = {}
-        for one in self.compacted:
-            if one.path in deltas:
-                commits = [self.commits.get(version) for version in range(one.first, one.last + 1)]
-                there = [commit.path for commit in commits if commit is not None]
-                covered[one.path] = tuple(there) if len(there) == len(commits) else ()
+        for delta in self.compacted:
+            if delta.path in deltas:
+                commits = [self.commits.get(version) for version in range(delta.first, delta.last + 1)]
+                existing = [commit.path for commit in commits if commit is not None]
+                covered[delta.path] = tuple(existing) if len(existing) == len(commits) else ()
         return covered
 
     def _deltas(self, start: int, end: int) -> list[str]:
         longest: dict[int, CompactedLog] = {}
-        for one in self.compacted:
-            if one.last <= end and (one.first not in longest or one.last > longest[one.first].last):
-                longest[one.first] = one
+        for delta in self.compacted:
+            if delta.last <= end and (delta.first not in longest or delta.last > longest[delta.first].last):
+                longest[delta.first] = delta
         deltas: list[str] = []
         version = start
         while version <= end:
@@ -191,30 +191,30 @@ class LogListing:
         return deltas
 
     def _refuse_gap(self, version: int, start: int, end: int) -> None:
-        after = min((one for one in self.commits if one > version), default=end + 1)
+        after = min((commit for commit in self.commits if commit > version), default=end + 1)
         lost = f"version {version} is" if after == version + 1 else f"versions {version} to {after - 1} are"
         parts = [f"the checkpoint of version {at} lacks {what}" for at, what in self.incomplete.items() if at <= end]
-        told = f" and {parts[-1]}" if parts else ""
+        last = f" and {parts[-1]}" if parts else ""
         if version == start == 0 and end < self.earliest:
             remedy = f"open version {self.earliest} or a later one"
             raise VersionError(f"version {end} was cleaned up", where=self.location, remedy=remedy)
         raise CorruptTableError(
-            f"the log has a gap: {lost} missing{told}",
+            f"the log has a gap: {lost} missing{last}",
             where=f"{self.location}/{LOG}",
             remedy="restore the missing files" if version == 0 else f"open version {version - 1}, or restore them",
         )
 
 
 def list_log(storage: Storage) -> LogListing:
-    """What is in the log below the root; on a server that lists no folders, what `_last_checkpoint` leads to.
+    """List the log below the root; on a server without listings, follow `_last_checkpoint`.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> list_log(Storage.at(tempfile.mkdtemp()))
     Traceback (most recent call last):
     geolake_nb.errors.NotATableError: /...: there is no Delta log
     """
-    hint = storage.ahead(lambda: _read_hint(storage))
+    hint = storage.prefetch(lambda: _read_hint(storage))
     try:
         entries = storage.list(LOG)
     except MissingFileError:
@@ -223,20 +223,20 @@ def list_log(storage: Storage) -> LogListing:
         if not _lists_nothing(storage):
             raise
         entries = _probe(storage, hint())
-    return _sorted_out(storage.location, entries).judging(hint()).checked()
+    return _sorted_out(storage.location, entries).with_hint(hint()).checked()
 
 
 def newest_log(storage: Storage) -> LogListing | None:
-    """What makes the newest version, or what is left of it; `None` where there is no log.
+    """The log files of the newest version, or what is left of them; `None` if there is no log.
 
-    Where a store tells of a log in many answers, only what comes after the hinted checkpoint is asked for.
+    If a store lists a log in many pages, only what comes after the hinted checkpoint is listed.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> newest_log(Storage.at(tempfile.mkdtemp())) is None
     True
     """
-    hint = storage.ahead(lambda: _read_hint(storage))
+    hint = storage.prefetch(lambda: _read_hint(storage))
     try:
         entries, whole = storage.list_first(LOG)
     except MissingFileError:
@@ -246,16 +246,16 @@ def newest_log(storage: Storage) -> LogListing | None:
             raise
         entries, whole = _probe(storage, hint()), True
     if not whole and (since := _worthwhile_start(hint(), entries)):
-        found = _sorted_out(storage.location, storage.list(LOG, after=f"{since:020}")).judging(hint())
-        if found.hint is not CheckpointHint.WRONG:
-            return replace(found, since=since)
+        listed = _sorted_out(storage.location, storage.list(LOG, after=f"{since:020}")).with_hint(hint())
+        if listed.hint is not CheckpointHint.WRONG:
+            return replace(listed, since=since)
     listing = _sorted_out(storage.location, entries if whole else storage.list(LOG))
-    return listing.judging(hint()) if listing.latest >= 0 or listing.incomplete else None
+    return listing.with_hint(hint()) if listing.latest >= 0 or listing.incomplete else None
 
 
 def _worthwhile_start(hint: _Hint, first: Sequence[Entry]) -> int:
-    """The version of the hinted checkpoint where all that one look has given is older, else 0."""
-    # A store that goes on after a name tells of the sidecar files of all checkpoints too, one by one.
+    """The version of the hinted checkpoint if all entries of the first page are older, else 0."""
+    # A store that lists from an offset also lists the sidecar files of all checkpoints.
     if hint is None or isinstance(hint, CheckpointHint) or "v2Checkpoint" in hint:
         return 0
     name = f"{LOG}/{hint['version']:020}"
@@ -282,20 +282,20 @@ def _sorted_out(location: str, entries: Iterable[Entry]) -> LogListing:
         elif match := _PART.fullmatch(name):
             parts.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = entry
     incomplete: dict[int, str] = {}
-    for (version, count), found in sorted(parts.items()):
-        lost = [part for part in range(1, count + 1) if part not in found] if count <= _MAX_PROBES else [count]
+    for (version, count), paths in sorted(parts.items()):
+        lost = [part for part in range(1, count + 1) if part not in paths] if count <= _MAX_PROBES else [count]
         if lost:
             shown = ", ".join(map(str, lost[:10])) + (", ..." if len(lost) > 10 else "")
             incomplete[version] = f"part{'s' if len(lost) > 1 else ''} {shown} of {count}"
         else:
-            ranked.setdefault(version, []).append((1, tuple(found[part] for part in range(1, count + 1))))
-    checkpoints = tuple(_checkpoint(version, max(found)[1]) for version, found in sorted(ranked.items()))
+            ranked.setdefault(version, []).append((1, tuple(paths[part] for part in range(1, count + 1))))
+    checkpoints = tuple(_checkpoint(version, max(choices)[1]) for version, choices in sorted(ranked.items()))
     incomplete = {version: what for version, what in incomplete.items() if version not in ranked}
     return LogListing(location, commits, tuple(compacted), checkpoints, incomplete)
 
 
 def _checkpoint(version: int, files: Sequence[Entry]) -> Checkpoint:
-    return Checkpoint(version, tuple(one.path for one in files), tuple(one.bytes for one in files))
+    return Checkpoint(version, tuple(file.path for file in files), tuple(file.bytes for file in files))
 
 
 def _read_hint(storage: Storage) -> _Hint:
@@ -313,19 +313,19 @@ def _read_hint(storage: Storage) -> _Hint:
 
 
 def _lists_nothing(storage: Storage) -> bool:
-    """Whether it is on a web server, which gives files and no listings."""
+    """Whether it is on a web server, which has no listings."""
     return storage.location.startswith(("http:", "https:"))
 
 
 def _probe(storage: Storage, hint: _Hint) -> list[Entry]:
-    """The log by its file names where nothing can be listed: the checkpoint of the hint, then commit by commit."""
-    from geolake_nb.formats.storage import Entry
+    """The log by its file names where listing is not possible: the hinted checkpoint, then commit by commit."""
+    from geolake_nb.storage.storage import Entry
 
     def entry(name: str) -> Entry | None:
         path = f"{LOG}/{name}"
         return Entry(path, storage.size(path), None) if storage.exists(path) else None
 
-    found: list[Entry | None] = []
+    entries: list[Entry | None] = []
     version = 0
     if hint is not None and not isinstance(hint, CheckpointHint):
         version = hint["version"]
@@ -337,13 +337,13 @@ def _probe(storage: Storage, hint: _Hint) -> list[Entry]:
             names = [f"{version:020}.checkpoint.{part:010}.{parts:010}.parquet" for part in range(1, parts + 1)]
         else:
             names = [f"{version:020}.checkpoint.parquet"]
-        found = [*map(entry, names), entry(f"{version:020}.json")]
+        entries = [*map(entry, names), entry(f"{version:020}.json")]
         version += 1
     first = version
-    while len(found) < _MAX_PROBES and (commit := entry(f"{version:020}.json")) is not None:
-        # Some servers have an answer for every path, which is no commit.
+    while len(entries) < _MAX_PROBES and (commit := entry(f"{version:020}.json")) is not None:
+        # Some servers answer every path, with something that is not a commit.
         if version == first and storage.read_range(commit.path, 0, 1) != b"{":
             break
-        found.append(commit)
+        entries.append(commit)
         version += 1
-    return [one for one in found if one is not None]
+    return [item for item in entries if item is not None]

@@ -1,7 +1,7 @@
-"""The actions of a table in which shapes are plain bytes, so that any engine can read the rows of its files.
+"""The actions of a table whose geometries are binary columns, so that any engine can read the rows of its files.
 
-Spark 4.2 opens tables with two CRSs and one edge algorithm only, and takes shapes apart when it reads them. By these
-actions it reads the same files with everything else that Delta has: deletion vectors, column mapping, widened types.
+Spark 4.2 opens tables with two CRSs and one edge algorithm only, and parses geometries when it reads them. With these
+actions it reads the same files with all other features of Delta: deletion vectors, column mapping, widened types.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import uuid
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from geolake_nb.core.json_splice import edited, member
-from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.deletion_vectors import vector_file
+from geolake_nb.text.json_splice import edited, member
+from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.model.snapshot import Snapshot
 
 __all__ = ["plain_add", "plain_metadata", "plain_protocol", "plain_schema"]
 
-# What changes how rows are read; nothing else of a table matters here. A feature that is not used does no harm.
+# The properties that change how rows are read; no others matter here. A feature that is not used does no harm.
 _FEATURES = ["columnMapping", "deletionVectors", "timestampNtz", "typeWidening"]
 _PROPERTIES = ("delta.columnMapping.mode", "delta.columnMapping.maxColumnId")
 _FIELD_KEYS = ("delta.columnMapping.", "delta.typeChanges")
@@ -39,16 +39,16 @@ def plain_protocol() -> str:
 
 
 def plain_metadata(snapshot: Snapshot) -> str:
-    """The object inside the `metaData` action: the columns, and of the properties those that tell how to read them."""
+    """The object inside the `metaData` action: the columns, and the properties that affect how to read them."""
     metadata = snapshot.details.metadata
-    held: Mapping[str, str] = metadata.configuration
+    properties: Mapping[str, str] = metadata.configuration
     return json.dumps(
         {
             "id": str(uuid.uuid4()),
             "format": {"provider": "parquet", "options": {}},
             "schemaString": plain_schema(metadata.schema_string, where=snapshot.location),
             "partitionColumns": list(metadata.partition_columns),
-            "configuration": {name: held[name] for name in _PROPERTIES if name in held},
+            "configuration": {name: properties[name] for name in _PROPERTIES if name in properties},
             "createdTime": 0,
         },
         ensure_ascii=False,
@@ -56,9 +56,9 @@ def plain_metadata(snapshot: Snapshot) -> str:
 
 
 def plain_schema(text: str, *, where: str | None = None) -> str:
-    """The schema with bytes for shapes, and of the fields' metadata only what tells how to read them.
+    """The schema with binary columns for geometries, and only the field metadata that affects how to read them.
 
-    Everything may be null: Spark reads a null as 0 where the schema says that there is none.
+    All fields are nullable: Spark reads a null as 0 where the schema declares the field not null.
 
     >>> field = '{"name":"g","type":"geometry(OGC:CRS84)","nullable":false,"metadata":{"comment":"x"}}'
     >>> plain_schema('{"type":"struct","fields":[' + field + "]}")
@@ -84,7 +84,7 @@ def _plain(node: Any) -> Any:
 
 
 def plain_add(add: str, *, root: str, where: str) -> str:
-    """The object inside an `add` with paths that hold anywhere, and without statistics; `root` is the table's URL."""
+    """The object inside an `add` with absolute paths and without statistics; `root` is the table's URL."""
     root = root.rstrip("/")
     path = json.loads(member(add, ("path",)) or '""')
     changes: dict[tuple[str, ...], str | None] = {
@@ -96,11 +96,11 @@ def plain_add(add: str, *, root: str, where: str) -> str:
     }
     vector = json.loads(member(add, ("deletionVector",)) or "null")
     if isinstance(vector, dict) and vector.get("storageType") == "u":
-        place = vector_file(vector)
-        if place is None:
+        location = vector_file(vector)
+        if location is None:
             raise CorruptTableError(f"the deletion vector of {path[:200]!r} has no id", where=where)
         changes["deletionVector", "storageType"] = '"p"'
-        changes["deletionVector", "pathOrInlineDv"] = json.dumps(f"{root}/{quote(place)}", ensure_ascii=False)
+        changes["deletionVector", "pathOrInlineDv"] = json.dumps(f"{root}/{quote(location)}", ensure_ascii=False)
     return edited(add, changes)
 
 

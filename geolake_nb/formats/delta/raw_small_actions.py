@@ -1,4 +1,4 @@
-"""The metadata and the domains of a version as its log has them, byte for byte."""
+"""The metadata and the domains of a version byte for byte as in its log."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from geolake_nb.core.json_splice import member
 from geolake_nb.errors import CorruptTableError, JsonError
 from geolake_nb.formats.delta.log_replay import read_deltas, small_actions
+from geolake_nb.text.json_splice import member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from geolake_nb.formats.delta.log_segment import LogSegment
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["RawSmallActions", "raw_small_actions"]
 
@@ -24,15 +24,15 @@ _FILES = (b'{"add":', b'{"remove":', b'{"cdc":')
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RawSmallActions:
-    """The JSON of the objects inside the newest of these actions; what only a checkpoint has is spelled anew."""
+    """The JSON of the objects inside the newest of these actions; what only a checkpoint has is serialized again."""
 
     metadata: str | None = None
     domains: Mapping[str, str] = field(default_factory=dict)
-    """By the domain, of those that were not removed."""
+    """By domain, without those that were removed."""
 
 
 def raw_small_actions(storage: Storage, segment: LogSegment) -> RawSmallActions:
-    """The metadata and the domains of the version that the segment makes."""
+    """The metadata and the domains of the version of the segment."""
     known = small_actions(storage, segment)
     metadata = None if known.metadata is None else orjson.dumps(known.metadata).decode()
     domains: dict[str, str] = {}
@@ -46,8 +46,8 @@ def raw_small_actions(storage: Storage, segment: LogSegment) -> RawSmallActions:
             action = orjson.loads(line)
             if "metaData" in action:
                 metadata = _inside(line, "metaData", commit.path) or metadata
-            held: Any = action.get("domainMetadata")
-            named = held.get("domain") if isinstance(held, dict) else None
+            fields: Any = action.get("domainMetadata")
+            named = fields.get("domain") if isinstance(fields, dict) else None
             if isinstance(named, str) and named in known.domains:
                 domains[named] = _inside(line, "domainMetadata", commit.path) or domains[named]
     return RawSmallActions(metadata, domains)

@@ -1,22 +1,22 @@
-"""The `remove` action of a file, made of its `add`."""
+"""The `remove` action of a file, built from its `add`."""
 
 from __future__ import annotations
 
 import re
 
-from geolake_nb.core.json_splice import member
+from geolake_nb.text.json_splice import member
 
 __all__ = ["remove_action", "with_deletion_time", "without_deletion_time"]
 
-# Delta, Remove file: what extendedFileMetadata promises, then what makes the file the one that is meant.
+# Delta, Remove file: the fields that extendedFileMetadata requires, then those that identify the file.
 _KEPT = ("partitionValues", "size", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
 _TIME = re.compile(r'^(\{"remove":\{"path":"(?:[^"\\]|\\.)*","deletionTimestamp":)\d+')
 
 
 def remove_action(add: str, *, data_change: bool, deletion_timestamp: int) -> str:
-    """The action that takes a file away; `add` is the JSON of the object inside its `add` action, as the log has it.
+    """The action that removes a file; `add` is the JSON of the object inside its `add` action, as in the log.
 
-    `deletion_timestamp` is in milliseconds, and from when VACUUM counts.
+    `deletion_timestamp` is in milliseconds; VACUUM counts its retention from there.
 
     >>> remove_action('{"path":"a","size":3,"partitionValues":{"p":"1"}}', data_change=False, deletion_timestamp=5)
     '{"remove":{"path":"a","deletionTimestamp":5,"dataChange":false,"extendedFileMetadata":true,...,"size":3}}'
@@ -35,7 +35,7 @@ def remove_action(add: str, *, data_change: bool, deletion_timestamp: int) -> st
 
 
 def without_deletion_time(action: str) -> str:
-    """The action with nothing in it that depends on when it was made; an action of another kind is as it was.
+    """The action without anything that depends on when it was built; an action of another kind is unchanged.
 
     >>> action = remove_action('{"path":"a"}', data_change=True, deletion_timestamp=5)
     >>> without_deletion_time(action) == without_deletion_time(action.replace(":5", ":6"))
@@ -47,7 +47,7 @@ def without_deletion_time(action: str) -> str:
 
 
 def with_deletion_time(action: str, deletion_timestamp: int) -> str:
-    """The action as if it had been made at that time; an action of another kind is as it was.
+    """The action with that deletion time; an action of another kind is unchanged.
 
     >>> with_deletion_time(remove_action('{"path":"a"}', data_change=True, deletion_timestamp=5), 77)[:45]
     '{"remove":{"path":"a","deletionTimestamp":77,'

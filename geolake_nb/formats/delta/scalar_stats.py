@@ -1,4 +1,4 @@
-"""Minima and maxima of plain columns, from JSON or from structs, as bounds that hold for every row."""
+"""Minima and maxima of primitive columns, from JSON or from structs, as bounds that are valid for every row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.types import DataType, PrimitiveType, StringType
+from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,13 +30,13 @@ _PLAIN = {
     "timestamptz": pa.timestamp("us", "UTC"),
 }
 _DECIMAL = re.compile(r"decimal\(([0-9]+), ([0-9]+)\)")
-# Delta, Per-file statistics: timestamps are truncated down to milliseconds, so a maximum may be that much too low.
+# Delta, Per-file statistics: timestamps are truncated down to milliseconds, so a maximum may be 999 µs too low.
 _CUT = pa.scalar(999, pa.duration("us"))
 _LAST = 2**63 - 1 - 999
 
 
 def arrow_type(type_: DataType) -> pa.DataType | None:
-    """The Arrow type of a plain column's values, `None` for one that is not compared.
+    """The Arrow type of a primitive column's values, `None` for one that is not compared.
 
     >>> arrow_type(PrimitiveType("decimal(5, 2)")), arrow_type(PrimitiveType("variant"))
     (Decimal128Type(decimal128(5, 2)), None)
@@ -52,7 +52,7 @@ def arrow_type(type_: DataType) -> pa.DataType | None:
 
 
 def json_type(kind: pa.DataType) -> pa.DataType | None:
-    """The type as which a minimum or maximum stands in JSON; binary columns have none.
+    """The type of a minimum or maximum in JSON; binary columns have none.
 
     >>> json_type(pa.date32()), json_type(pa.int8()), json_type(pa.binary())
     (DataType(string), DataType(int64), None)
@@ -67,7 +67,7 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def from_json(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values as JSON holds them, as values of the column; null for one that cannot be read.
+    """Values from JSON as values of the column; null for one that cannot be parsed.
 
     >>> from_json(pa.array(["2000-01-01T00:00:00.000-08:00", "soon"]), pa.timestamp("us", "UTC"))[0].as_py().hour
     8
@@ -81,8 +81,8 @@ def from_json(values: pa.Array, kind: pa.DataType) -> pa.Array:
     except pa.ArrowException:
         read = _text_reader(kind)
         encoded = values.dictionary_encode()
-        found = [_read_text(text, read) for text in encoded.dictionary.to_pylist()]
-        return pa.array(found, kind).take(encoded.indices)
+        parsed = [_read_text(text, read) for text in encoded.dictionary.to_pylist()]
+        return pa.array(parsed, kind).take(encoded.indices)
 
 
 def from_struct(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -94,7 +94,7 @@ def from_struct(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if values.type == kind:
         return values
     if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind):
-        # Some writers keep no zone in Parquet; the column's type says what the instants are.
+        # Some writers keep no zone in Parquet; the column's type determines what the instants are.
         return _cast(_cast(_whole_micros(values), pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()), kind)
     return _cast(values, kind)
 
@@ -105,14 +105,14 @@ def _whole_micros(values: pa.Array) -> pa.Array:
 
 
 def widened_maximum(maximum: pa.Array) -> pa.Array:
-    """Maxima that no value exceeds, whatever its writer cut off.
+    """Maxima that no value exceeds, whatever its writer truncated.
 
     >>> widened_maximum(pa.array([dt.datetime(2000, 1, 1)])).to_pylist()
     [datetime.datetime(2000, 1, 1, 0, 0, 0, 999)]
     """
     if not pa.types.is_timestamp(maximum.type):
         return maximum
-    # Beyond the last time there is none: a value near it bounds nothing.
+    # There is no time beyond the last one: a value near it is not a bound.
     known = pc.if_else(pc.less_equal(maximum.cast(pa.int64()), _LAST), maximum, pa.scalar(None, maximum.type))
     return pc.add(known, _CUT)
 
@@ -134,7 +134,7 @@ def _text_reader(kind: pa.DataType) -> Callable[[str], Any]:
 
 def _instant(text: str) -> dt.datetime | None:
     moment = dt.datetime.fromisoformat(text)
-    # In which zone it was meant is not known, and a guess could exclude rows.
+    # Its zone is unknown, and a guess could exclude rows.
     return None if moment.tzinfo is None else moment.astimezone(dt.UTC)
 
 

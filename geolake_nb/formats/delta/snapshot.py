@@ -1,4 +1,4 @@
-"""A Delta table at one version as the snapshot that all formats share."""
+"""A Delta table at one version as the snapshot model of all formats."""
 
 from __future__ import annotations
 
@@ -8,41 +8,42 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.schema import Schema, join_path
-from geolake_nb.core.schema_delta import from_delta_schema
-from geolake_nb.core.types import GeographyType, GeometryType, PrimitiveType, RasterType, StructType
 from geolake_nb.errors import CorruptTableError, SchemaError, VersionError
 from geolake_nb.formats.delta.deletion_vectors import vector_counts
 from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails, DeltaMetadata
 from geolake_nb.formats.delta.features import read_protocol, refuse_unreadable
 from geolake_nb.formats.delta.file_actions import PARTITION
 from geolake_nb.formats.delta.file_stats import FileStats, read_stats
+from geolake_nb.formats.delta.format import DELTA
 from geolake_nb.formats.delta.history import commit_time, version_at
 from geolake_nb.formats.delta.log_replay import LogState, SmallActions, replay
 from geolake_nb.formats.delta.log_segment import LogListing, list_log, newest_log
-from geolake_nb.formats.delta.partition_values import partition_scalars, typed_partition
+from geolake_nb.formats.delta.partition_values import has_unread_values, partition_scalars, typed_partition
+from geolake_nb.formats.delta.schema import from_delta_schema
 from geolake_nb.formats.delta.stats_coverage import indexed_columns
-from geolake_nb.formats.file_table import FileTable
-from geolake_nb.formats.snapshot import Snapshot, TableFormat
-from geolake_nb.formats.usable_bounds import usable_bounds
+from geolake_nb.geo.usable_bounds import usable_bounds
+from geolake_nb.model.file_table import FileTable
+from geolake_nb.model.schema import Schema, join_path
+from geolake_nb.model.snapshot import Snapshot
+from geolake_nb.model.types import GeographyType, GeometryType, PrimitiveType, RasterType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from geolake_nb.core.predicate import ColumnPath
-    from geolake_nb.core.scalar_column import ScalarColumn
-    from geolake_nb.core.types import Field
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.expressions.predicate import ColumnPath
+    from geolake_nb.model.scalar_column import ScalarColumn
+    from geolake_nb.model.types import Field
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["is_delta", "open_delta"]
 
 
 def is_delta(storage: Storage) -> bool:
-    """Whether a Delta log is at the root; one that is broken counts too.
+    """Whether a Delta log is at the root, even a corrupt one.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> is_delta(Storage.at(tempfile.mkdtemp()))
     False
     """
@@ -59,8 +60,8 @@ def open_delta(
 ) -> Snapshot:
     """The newest version, the one of that number, or the one that was newest at that time.
 
-    A table with a reader feature that is not known is refused unless `allow_unknown_features`. `log` is what
-    `newest_log` has just given, where one has looked already.
+    A table with an unknown reader feature is refused unless `allow_unknown_features`. `log` is the result of
+    `newest_log`, if the caller has it already.
     """
     if version is not None and timestamp is not None:
         raise VersionError("version and timestamp are both given", where=storage.location, remedy="give one of them")
@@ -72,7 +73,7 @@ def open_delta(
     read: list[tuple[DeltaMetadata, Schema, ColumnMapping]] = []
 
     def partitions(small: SmallActions) -> list[str]:
-        # What the table asks of readers comes first: a feature may change how everything after is read.
+        # Reader features are checked first: a feature may change how everything after is read.
         protocol = read_protocol(small.protocol or {}, where=where)
         if not allow_unknown_features:
             refuse_unreadable(protocol, where=where)
@@ -86,14 +87,15 @@ def open_delta(
     metadata, schema, mapping = read[0]
     types = _geo_types(schema)
     geo = {path: mapping.physical(schema, path) for path in types}
-    deleted = vector_counts(_one(state.files["deletionVector"]))
+    deleted = vector_counts(_single_array(state.files["deletionVector"]))
     parsed = state.files["stats_parsed"] if "stats_parsed" in state.files.column_names else None
     geographies = {geo[path]: type_ for path, type_ in types.items() if isinstance(type_, GeographyType)}
-    tags = _one(pc.struct_field(state.files["tags"], [0])) if geographies else None
+    tags = _single_array(pc.struct_field(state.files["tags"], [0])) if geographies else None
     stats = read_stats(state.files["stats"], parsed, deleted, list(geo.values()), geographies=geographies, tags=tags)
     protocol = read_protocol(state.small.protocol or {}, where=where)
-    tracks_rows = any(one.name == "rowTracking" for one in protocol.features)
+    tracks_rows = any(feature.name == "rowTracking" for feature in protocol.features)
     texts, values = _partitions(state, metadata, schema, mapping, where)
+    unread = tuple(name for name in texts if has_unread_values(texts[name], values[name]))
     details = DeltaDetails(
         metadata=metadata,
         protocol=state.small.protocol or {},
@@ -107,9 +109,10 @@ def open_delta(
         deletion_vectors=state.files["deletionVector"],
         unreconciled=state.unreconciled,
         indexed=indexed_columns(schema, metadata.configuration, metadata.partition_columns),
+        unread_partitions=unread,
     )
     return Snapshot(
-        format=TableFormat.DELTA,
+        format=DELTA,
         location=storage.location,
         version=segment.version,
         timestamp=commit_time(state.commit_info, listing.commits.get(segment.version)),
@@ -120,10 +123,13 @@ def open_delta(
             bytes=state.files["size"],
             rows=stats.rows,
             deleted_rows=deleted,
-            partitions=values,
+            # A value that does not parse as its type is shown as a string.
+            partitions=values | {name: texts[name] for name in unread},
             extra=_extra(state, tracks_rows=tracks_rows),
             geo={
-                join_path(path): usable_bounds(stats.geo[physical], types[path], holds_edges=stats.marked.get(physical))
+                join_path(path): usable_bounds(
+                    stats.geo[physical], types[path], covers_edges=stats.marked.get(physical)
+                )
                 for path, physical in geo.items()
             },
         ),
@@ -162,7 +168,7 @@ def _partition_name(mapping: ColumnMapping, schema: Schema, name: str, where: st
 def _partitions(
     state: LogState, metadata: DeltaMetadata, schema: Schema, mapping: ColumnMapping, where: str
 ) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
-    """The values of the partition columns by logical name, as texts and by their types."""
+    """The values of the partition columns by logical name, as strings and as typed values."""
     types = {field.name: field.type for field in schema.fields}
     texts: dict[str, pa.Array] = {}
     values: dict[str, pa.Array] = {}
@@ -170,8 +176,8 @@ def _partitions(
         if name not in types:
             raise CorruptTableError(f"the partition column {name!r} is not in the schema", where=where)
         physical = _partition_name(mapping, schema, name, where)
-        texts[name] = _one(state.files[f"{PARTITION}{physical}"])
-        values[name] = typed_partition(texts[name], types[name], where=f"{where}, partition column {name!r}")
+        texts[name] = _single_array(state.files[f"{PARTITION}{physical}"])
+        values[name] = typed_partition(texts[name], types[name])
     return texts, values
 
 
@@ -202,21 +208,21 @@ def _scalars(
         if field is None:
             return None
         if len(path) == 1 and path[0] in values:
-            found: ScalarColumn | None = partition_scalars(texts[path[0]], values[path[0]], stats.records)
+            column: ScalarColumn | None = partition_scalars(texts[path[0]], values[path[0]], stats.records)
             doubtful = _is_padded(field)
         else:
-            found = stats.scalar(mapping.physical(schema, path), field.type)
+            column = stats.scalar(mapping.physical(schema, path), field.type)
             doubtful = _is_padded(field) or _was_float(field)
-        return replace(found, minimum=_unknown(found), maximum=_unknown(found)) if found and doubtful else found
+        return replace(column, minimum=_unknown(column), maximum=_unknown(column)) if column and doubtful else column
 
     return scalars
 
 
 def _plain_field(schema: Schema, path: ColumnPath) -> Field | None:
-    """The field of a column that is in no list or map, and is no struct itself."""
+    """The field of a column that is not in a list or map and not a struct itself."""
     fields = schema.fields
     for depth, name in enumerate(path):
-        field = next((one for one in fields if one.name == name), None)
+        field = next((candidate for candidate in fields if candidate.name == name), None)
         if field is None:
             return None
         if depth == len(path) - 1:
@@ -228,12 +234,12 @@ def _plain_field(schema: Schema, path: ColumnPath) -> Field | None:
 
 
 def _is_padded(field: Field) -> bool:
-    """Whether Spark pads the values of the column, and what they are compared with: a CHAR."""
+    """Whether Spark pads the values of the column and of literals compared with it: a CHAR."""
     return str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", "")).lower().startswith("char")
 
 
 def _was_float(field: Field) -> bool:
-    """Whether older files have it as a float: the shortest text of one is not that of the double that it becomes."""
+    """Whether older files have it as a float: its shortest decimal form differs from that of the widened double."""
     return (
         isinstance(field.type, PrimitiveType) and field.type.name == "float64" and "delta.typeChanges" in field.metadata
     )
@@ -243,7 +249,7 @@ def _unknown(column: ScalarColumn) -> pa.Array:
     return pa.nulls(len(column), column.minimum.type)
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
+def _single_array(column: pa.ChunkedArray) -> pa.Array:
     if column.num_chunks == 1:
         return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

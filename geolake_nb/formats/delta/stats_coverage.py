@@ -1,12 +1,12 @@
-"""Which columns a writer keeps statistics of: the first so many, or those that a property names."""
+"""Which columns a writer collects statistics for: the first N, or those that a property names."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.schema import Schema, split_path
-from geolake_nb.core.types import Field, StructType
 from geolake_nb.errors import SchemaError
+from geolake_nb.model.schema import Schema, split_path
+from geolake_nb.model.types import Field, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,9 +21,9 @@ _Path = tuple[str, ...]
 
 
 def indexed_columns(schema: Schema, properties: Mapping[str, str], partitions: Sequence[str]) -> frozenset[_Path]:
-    """The paths of the columns with statistics; those of others are absent on purpose.
+    """The paths of the columns with statistics; others have none on purpose.
 
-    >>> from geolake_nb.core.types import PrimitiveType
+    >>> from geolake_nb.model.types import PrimitiveType
     >>> schema = Schema(StructType(tuple(Field(name, PrimitiveType("int32")) for name in "abc")))
     >>> sorted(indexed_columns(schema, {"delta.dataSkippingNumIndexedCols": "2"}, []))
     [('a',), ('b',)]
@@ -34,7 +34,7 @@ def indexed_columns(schema: Schema, properties: Mapping[str, str], partitions: S
     named = properties.get(_NAMED)
     if named is not None:
         chosen = _named(named)
-        return frozenset(path for path in leaves if any(_folded(path)[: len(one)] == one for one in chosen))
+        return frozenset(path for path in leaves if any(_folded(path)[: len(prefix)] == prefix for prefix in chosen))
     try:
         count = int(properties.get(_COUNT, _DEFAULT_COUNT))
     except ValueError:
@@ -43,7 +43,7 @@ def indexed_columns(schema: Schema, properties: Mapping[str, str], partitions: S
 
 
 def _leaves(fields: Sequence[Field], above: _Path = ()) -> list[_Path]:
-    """Every column that is no struct, in order; lists and maps count as one."""
+    """Every column that is not a struct, in order; lists and maps count as one."""
     paths: list[_Path] = []
     for field in fields:
         path = (*above, field.name)
@@ -57,7 +57,7 @@ def _named(text: str) -> list[_Path]:
         try:
             chosen.append(_folded(split_path(name.strip())))
         except SchemaError:
-            continue  # a name that is no path names no column
+            continue  # an invalid path matches no column
     return chosen
 
 

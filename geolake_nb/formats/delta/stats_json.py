@@ -1,4 +1,4 @@
-"""Leaves of the statistics in JSON as Arrow columns: many values at once, and one by one where some are odd."""
+"""Leaves of the statistics in JSON as Arrow columns: vectorized, and one by one where some values are unusual."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.untrusted_json import has_too_many_values
 from geolake_nb.formats.delta.struct_leaves import StructLeaves
+from geolake_nb.text.untrusted_json import has_too_many_values
 
 __all__ = ["Leaf", "load_stats", "read_leaves"]
 
 Leaf = tuple[tuple[str, ...], pa.DataType]
 """The names from the top of the JSON object down to a value, and the type to read it as."""
 
-# One odd value sends its whole chunk the slow way; threads take a chunk each.
+# One unusual value makes its whole chunk take the slow path; threads process a chunk each.
 _CHUNK = 16_384
 _OPEN, _CLOSE = ord("{"), ord("}")
 
 
 def read_leaves(stats: pa.Array | pa.ChunkedArray, leaves: Sequence[Leaf]) -> list[pa.Array]:
-    """One array for each leaf, null where a text has no such value or one of another type.
+    """One array for each leaf, null where the JSON has no such value or one of another type.
 
     >>> texts = pa.array(['{"numRecords": 3}', None, "no JSON", '{"numRecords": "many"}'])
     >>> read_leaves(texts, [(("numRecords",), pa.int64())])[0].to_pylist()
@@ -37,8 +37,8 @@ def read_leaves(stats: pa.Array | pa.ChunkedArray, leaves: Sequence[Leaf]) -> li
         return []
 
     def read(some: pa.Array) -> list[pa.Array]:
-        found = _in_columns(some, leaves)
-        return _one_by_one(some, leaves) if found is None else found
+        table = _in_columns(some, leaves)
+        return _one_by_one(some, leaves) if table is None else table
 
     chunks = stats.chunks if isinstance(stats, pa.ChunkedArray) else [stats]
     pieces = [chunk.slice(start, _CHUNK) for chunk in chunks for start in range(0, len(chunk), _CHUNK)]
@@ -52,7 +52,7 @@ def read_leaves(stats: pa.Array | pa.ChunkedArray, leaves: Sequence[Leaf]) -> li
 
 
 def load_stats(text: str | None) -> Mapping[str, Any] | None:
-    """The statistics of one file as a JSON object, `None` if they are none.
+    """The statistics of one file as a JSON object, `None` if they are missing or invalid.
 
     >>> load_stats('{"numRecords": 1}'), load_stats("[1]"), load_stats(None)
     ({'numRecords': 1}, None, None)
@@ -67,13 +67,13 @@ def load_stats(text: str | None) -> Mapping[str, Any] | None:
 
 
 def _in_columns(stats: pa.Array, leaves: Sequence[Leaf]) -> list[pa.Array] | None:
-    """The leaves of all texts at once, or nothing where some text needs a closer look."""
+    """The leaves of all texts at once, or `None` where some text must be parsed by itself."""
     import pyarrow.json as pj
 
     texts = pc.fill_null(stats, "{}") if stats.null_count else stats
     if not len(texts) or not _are_objects(texts):
         return None
-    # One block, so that nothing between the objects has to part them.
+    # One block, so that the objects need no separator.
     data = _bytes_of(texts)
     try:
         table = pj.read_json(
@@ -86,13 +86,13 @@ def _in_columns(stats: pa.Array, leaves: Sequence[Leaf]) -> list[pa.Array] | Non
     if table.num_rows != len(texts):
         return None
     tops = {name: StructLeaves(table[name]) for name in table.column_names}
-    # The schema has each of the leaves, and so has the table.
+    # The schema has each of the leaves, so the table has them too.
     columns = [tops[path[0]].find(path[1:]) for path, _ in leaves]
     return [_joined(column.chunks) for column in columns if column is not None]
 
 
 def _are_objects(texts: pa.Array) -> bool:
-    """Whether every text starts and ends with a brace, without which a row could take what is another's."""
+    """Whether every text starts and ends with a brace; otherwise a row could take values of another."""
     offsets = _offsets(texts)
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     starts, ends = offsets[:-1], offsets[1:]
@@ -122,7 +122,8 @@ def _schema(leaves: Sequence[Leaf]) -> pa.Schema:
 
     def fields(level: dict[str, Any]) -> list[pa.Field]:
         return [
-            pa.field(name, pa.struct(fields(held)) if isinstance(held, dict) else held) for name, held in level.items()
+            pa.field(name, pa.struct(fields(child)) if isinstance(child, dict) else child)
+            for name, child in level.items()
         ]
 
     return pa.schema(fields(tree))
@@ -139,7 +140,7 @@ def _one_by_one(stats: pa.Array, leaves: Sequence[Leaf]) -> list[pa.Array]:
 
 
 def _load_exactly(text: str | None) -> Mapping[str, Any] | None:
-    """The same as `load_stats` with every digit of the numbers."""
+    """The same as `load_stats`, with the full precision of numbers."""
     if load_stats(text) is None:
         return None
     try:
@@ -156,7 +157,7 @@ def _descend(value: Any, path: Sequence[str]) -> Any:
 
 
 def _coerced(value: Any, type_: pa.DataType) -> Any:
-    """The value if it is of that type; Jackson writes the numbers that JSON lacks as texts."""
+    """The value if it is of that type; Jackson writes non-finite numbers as strings."""
     if value is None or isinstance(value, (dict, list)):
         return None
     if pa.types.is_string(type_):

@@ -1,4 +1,4 @@
-"""The statistics of a new file and its `add` action, as Delta's log holds them."""
+"""The statistics of a new file and its `add` action, as in the Delta log."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from geolake_nb.core.bound_codec import to_delta_wkt
-from geolake_nb.core.types import GeographyType, GeometryType, PrimitiveType, StringType, StructType
 from geolake_nb.errors import BoundError
+from geolake_nb.geo.bound_codec import to_delta_wkt
+from geolake_nb.model.types import GeographyType, GeometryType, PrimitiveType, StringType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from geolake_nb.core.schema import Schema
-    from geolake_nb.core.statistics import ColumnStats
-    from geolake_nb.core.types import DataType, Field
     from geolake_nb.formats.delta.details import ColumnMapping
-    from geolake_nb.formats.parquet.column_ranges import ColumnRange
-    from geolake_nb.formats.parquet.writer import WrittenFile
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.model.statistics import ColumnStats
+    from geolake_nb.model.types import DataType, Field
+    from geolake_nb.parquet.column_ranges import ColumnRange
+    from geolake_nb.parquet.writer import WrittenFile
 
 __all__ = ["add_action", "cut_maximum", "cut_minimum", "encoded_path", "stats_text"]
 
@@ -31,7 +31,7 @@ _Path = tuple[str, ...]
 _ORDERED = frozenset(("int8", "int16", "int32", "int64", "float32", "float64", "date", "timestamp", "timestamptz"))
 _PREFIX = 32
 _LAST_ASCII, _LAST_CHARACTER = "\x7f", "\U0010ffff"
-# RFC 2396, 3.3: what may stand in a path as it is. A colon may not, in the first part of a relative one.
+# RFC 2396, 3.3: the characters that need no escape in a path. A colon does, in the first segment of a relative path.
 _PLAIN_IN_PATH = "/-_.!~*'()@&=+$,;"
 
 
@@ -43,16 +43,16 @@ def stats_text(
     *,
     deletion_vectors: bool = False,
 ) -> str:
-    """The `stats` of a new file: row count, and of the indexed columns the bounds and null counts that are known.
+    """The `stats` of a new file: row count, and the known bounds and null counts of the indexed columns.
 
-    `schema` is the table's and `indexed` holds logical paths, as `indexed_columns` gives them. `deletion_vectors`
-    says that the table has that feature, with which Spark writes whether bounds are tight.
+    `schema` is the table's and `indexed` has logical paths, as from `indexed_columns`. `deletion_vectors`
+    is whether the table has that feature, with which Spark writes `tightBounds`.
 
-    >>> from geolake_nb.core.schema import Schema
-    >>> from geolake_nb.formats.parquet.column_ranges import ColumnRange
+    >>> from geolake_nb.model.schema import Schema
+    >>> from geolake_nb.parquet.column_ranges import ColumnRange
     >>> from geolake_nb.formats.delta.details import ColumnMapping
-    >>> from geolake_nb.formats.parquet.writer import WrittenFile
-    >>> from geolake_nb.core.types import Field
+    >>> from geolake_nb.parquet.writer import WrittenFile
+    >>> from geolake_nb.model.types import Field
     >>> schema = Schema(StructType((Field("id", PrimitiveType("int32")),)))
     >>> file = WrittenFile("a.parquet", 1, 2, {}, {("id",): ColumnRange(1, 5, 0, 2)})
     >>> stats_text(file, schema, ColumnMapping.NONE, {("id",)})
@@ -78,7 +78,7 @@ def stats_text(
     if nulls:
         parts["nullCount"] = _object(nulls)
     if deletion_vectors:
-        # Delta, Per-file statistics: tight says that the bounds are those of the rows that are there.
+        # Delta, Per-file statistics: tight bounds are those of the rows in the file.
         parts["tightBounds"] = "true"
     return _object(parts)
 
@@ -92,9 +92,9 @@ def add_action(
     data_change: bool,
     tags: Mapping[str, str] | None = None,
 ) -> str:
-    """The action that adds a file to the table; partition values go by physical names.
+    """The action that adds a file to the table; partition values have physical names.
 
-    >>> from geolake_nb.formats.parquet.writer import WrittenFile
+    >>> from geolake_nb.parquet.writer import WrittenFile
     >>> file = WrittenFile("p=a b/a.parquet", 10, 0, {}, {})
     >>> json.loads(add_action(file, stats="{}", partition_values={"p": "a b"}, modification_time=0, data_change=True))
     {'add': {'path': 'p=a%20b/a.parquet', 'partitionValues': {'p': 'a b'}, ... 'stats': '{}'}}
@@ -114,7 +114,7 @@ def add_action(
 
 
 def encoded_path(path: str) -> str:
-    """A path relative to the table as the log stores it, the other way round from `decoded_path`.
+    """A path relative to the table as the log stores it, the inverse of `decoded_path`.
 
     >>> encoded_path("p=ä b%3A/a.parquet")
     'p=ä%20b%253A/a.parquet'
@@ -124,7 +124,7 @@ def encoded_path(path: str) -> str:
 
 
 def cut_minimum(text: str) -> str:
-    """A string cut to 32 characters as Java counts them, which is not greater than it.
+    """A string truncated to 32 characters as Java counts them, which is not greater than it.
 
     >>> cut_minimum("a" * 40) == "a" * 32, cut_minimum("")
     (True, '')
@@ -133,14 +133,14 @@ def cut_minimum(text: str) -> str:
 
 
 def cut_maximum(text: str) -> str | None:
-    """The start of a string with a last character that makes it greater, or `None` where that takes too long.
+    """A truncated string with a last character that makes it greater, or `None` if it would be too long.
 
     >>> cut_maximum("a" * 40) == "a" * 32 + "\\x7f", cut_maximum("short")
     (True, 'short')
     >>> cut_maximum("\\U0010ffff" * 80) is None
     True
     """
-    # As Spark: what follows the cut must be less than the character that is put in its place.
+    # As in Spark: what is cut off must be less than the character that replaces it.
     end = _characters(text, _PREFIX)
     while _java_length(text[:end]) <= 2 * _PREFIX:
         if end == len(text):
@@ -154,18 +154,18 @@ def cut_maximum(text: str) -> str | None:
 
 
 def _leaves(schema: Schema) -> Iterator[tuple[_Path, Field]]:
-    """Every column that is no struct and in no list or map."""
-    stack: list[tuple[_Path, Field]] = [((one.name,), one) for one in reversed(schema.fields)]
+    """Every column that is not a struct and not in a list or map."""
+    stack: list[tuple[_Path, Field]] = [((child.name,), child) for child in reversed(schema.fields)]
     while stack:
         path, field = stack.pop()
         if isinstance(field.type, StructType):
-            stack += [((*path, one.name), one) for one in reversed(field.type.fields)]
+            stack += [((*path, child.name), child) for child in reversed(field.type.fields)]
         else:
             yield path, field
 
 
 def _ends(known: ColumnStats | ColumnRange, type_: DataType) -> tuple[str | None, str | None]:
-    """The JSON texts of the least and the greatest value, `None` for what must not be told."""
+    """The JSON texts of the least and the greatest value, `None` for what must not be written."""
     if isinstance(type_, (GeometryType, GeographyType)):
         box = getattr(known, "box", None)
         if box is None:
@@ -190,7 +190,7 @@ def _value_text(value: Any, *, lower: bool) -> str | None:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, float):
-        # JSON has no infinities, and the zeros are two for those who compare bits.
+        # JSON has no infinities, and 0.0 and -0.0 differ for readers that compare bits.
         if not math.isfinite(value):
             return None
         return repr(value or (-0.0 if lower else 0.0))
@@ -214,7 +214,9 @@ def _put(tree: dict[str, Any], names: _Path, text: str | None) -> None:
 
 def _object(tree: Mapping[str, Any]) -> str:
     """A JSON object whose leaves are JSON texts."""
-    members = [f"{_quoted(name)}:{_object(held) if isinstance(held, dict) else held}" for name, held in tree.items()]
+    members = [
+        f"{_quoted(name)}:{_object(value) if isinstance(value, dict) else value}" for name, value in tree.items()
+    ]
     return "{" + ",".join(members) + "}"
 
 
@@ -223,7 +225,7 @@ def _quoted(text: str) -> str:
 
 
 def _characters(text: str, limit: int) -> int:
-    """How many characters of a text to take for that many of Java's, where one beyond U+FFFF is two."""
+    """How many characters of a string make `limit` of Java's, where one beyond U+FFFF counts as two."""
     if len(text) <= limit // 2:
         return len(text)
     count = 0

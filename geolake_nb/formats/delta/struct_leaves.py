@@ -1,4 +1,4 @@
-"""Leaves of a column of structs, many of them at the cost of taking each struct apart once."""
+"""Leaves of a column of structs, with each struct flattened only once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["StructLeaves"]
 
 
 class StructLeaves:
-    """The fields of a column of structs by their paths, null where a struct above them is.
+    """The fields of a column of structs by their paths, null where a parent struct is null.
 
-    Asking Arrow's functions for one field costs as much as the struct is wide, and statistics are as wide as the table
-    has columns: so all fields of a struct are taken out of it when the first is asked for.
+    The cost of getting one field from Arrow grows with the width of the struct, and statistics are as wide as the table
+    has columns: so all fields of a struct are extracted when the first is requested.
 
     >>> column = pa.chunked_array([[{"a": {"b": 1}, "c": 2}, {"a": None, "c": 3}, None]])
     >>> leaves = StructLeaves(column)
@@ -34,11 +34,11 @@ class StructLeaves:
         """The values at a path; `None` where the column has no such field, or several of that name."""
         column = self._column
         for depth, name in enumerate(path):
-            place = column.type.get_field_index(name) if pa.types.is_struct(column.type) else -1
-            if place < 0:
+            index = column.type.get_field_index(name) if pa.types.is_struct(column.type) else -1
+            if index < 0:
                 return None
             above = tuple(path[:depth])
             if above not in self._fields:
                 self._fields[above] = column.flatten()
-            column = self._fields[above][place]
+            column = self._fields[above][index]
         return column

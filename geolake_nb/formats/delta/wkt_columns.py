@@ -1,4 +1,4 @@
-"""Delta's WKT points as columns of sides, by the rules of `from_delta_wkt` for each pair."""
+"""Delta's WKT points as columns of box sides, by the rules of `from_delta_wkt` for each pair."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.bound_codec import from_delta_wkt
 from geolake_nb.errors import BoundError
+from geolake_nb.geo.bound_codec import from_delta_wkt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 __all__ = ["SIDES", "PointBoxes", "point_boxes"]
 
 _Rows = tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
-"""Axes, rows, and the numbers of the lower and the upper ends, one row each."""
+"""Axes, rows, and the coordinates of the lower and the upper points, one row each."""
 
 SIDES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
 
-# The spellings of writers that are known, and the axes that a tag stands for; any other is read one by one.
+# The spellings of known writers, and the axes of each tag; any other is parsed one by one.
 _SPELLINGS = {
     "POINT(": None,
     "POINT (": None,
@@ -37,7 +37,7 @@ _SPELLINGS = {
     "POINTM(": "xym",
     "POINTZM(": "xyzm",
 }
-# One odd text sends those of its chunk that are spelled alike the slow way.
+# One unusual text makes all texts of its chunk with the same spelling take the slow path.
 _CHUNK = 16_384
 _UNTAGGED = {2: "xy", 3: "xyz", 4: "xyzm"}
 
@@ -47,9 +47,9 @@ class PointBoxes:
     """The boxes between pairs of points."""
 
     sides: Mapping[str, pa.Array]
-    """By axis; null where a pair is no box. Axes that no box has are left out."""
+    """By axis; null where a pair is not a box. Axes that no box has are left out."""
     problem: pa.Array
-    """Why a pair that is there is no box."""
+    """Why a pair is not a valid box."""
 
 
 def point_boxes(lows: pa.Array, highs: pa.Array) -> PointBoxes:
@@ -60,7 +60,7 @@ def point_boxes(lows: pa.Array, highs: pa.Array) -> PointBoxes:
     >>> boxes.sides["xmax"].to_pylist(), boxes.sides["zmax"].to_pylist()
     ([2.0, 2.0, None, None, None], [None, 4.0, None, None, None])
     >>> boxes.problem.to_pylist()[3:]
-    ['there is a min and no max', "the min 'POINT EMPTY' is an empty point: it bounds nothing"]
+    ['there is a min but no max', "the min 'POINT EMPTY' is an empty point: it bounds nothing"]
     """
     count = len(lows)
     values = {side: np.full(count, np.nan) for side in SIDES}
@@ -69,11 +69,11 @@ def point_boxes(lows: pa.Array, highs: pa.Array) -> PointBoxes:
     done = np.zeros(count, np.bool_)
     for axes, rows, low, high in _in_columns(lows, highs, both):
         good = _is_box(low, high)
-        where, kept = _place(rows, good)
+        where, kept = _copy_indices(rows, good)
         done[where] = True
-        for place, axis in enumerate(axes):
-            values[f"{axis}min"][where] = low[kept, place]
-            values[f"{axis}max"][where] = high[kept, place]
+        for index, axis in enumerate(axes):
+            values[f"{axis}min"][where] = low[kept, index]
+            values[f"{axis}max"][where] = high[kept, index]
     problems: dict[int, str] = {}
     for row in np.flatnonzero(both & ~done).tolist():
         try:
@@ -84,7 +84,7 @@ def point_boxes(lows: pa.Array, highs: pa.Array) -> PointBoxes:
             for side in SIDES:
                 number = getattr(box, side)
                 values[side][row] = np.nan if number is None else number
-    halves = {True: "there is a min and no max", False: "there is a max and no min"}
+    halves = {True: "there is a min but no max", False: "there is a max but no min"}
     problems |= {row: halves[bool(has_low[row])] for row in np.flatnonzero(has_low ^ has_high).tolist()}
     sides = {
         side: pa.array(numbers, from_pandas=True)
@@ -95,7 +95,7 @@ def point_boxes(lows: pa.Array, highs: pa.Array) -> PointBoxes:
 
 
 def _in_columns(lows: pa.Array, highs: pa.Array, both: np.ndarray[Any, Any]) -> Iterator[_Rows]:
-    """Rows that are spelled alike, with their numbers."""
+    """Rows with the same spelling, with their coordinates."""
     starts = range(0, len(lows), _CHUNK)
 
     def read(start: int) -> list[_Rows]:
@@ -103,8 +103,8 @@ def _in_columns(lows: pa.Array, highs: pa.Array, both: np.ndarray[Any, Any]) -> 
         return list(_in_chunk(lows[chunk], highs[chunk], both[chunk].copy()))
 
     if len(starts) <= 1:
-        found = map(read, starts)
-        yield from (rows for some in found for rows in some)
+        batches = map(read, starts)
+        yield from (rows for some in batches for rows in some)
         return
     with ThreadPoolExecutor(pa.cpu_count()) as pool:
         for start, some in zip(starts, pool.map(read, starts), strict=True):
@@ -118,7 +118,7 @@ def _in_chunk(lows: pa.Array, highs: pa.Array, left: np.ndarray[Any, Any]) -> It
 
 
 def _spelled_alike(lows: pa.Array, highs: pa.Array, left: np.ndarray[Any, Any]) -> Iterator[_Rows]:
-    """The rows that a known spelling fits; those that are read are taken out of `left`."""
+    """The rows that match a known spelling; rows that are parsed are removed from `left`."""
     for spelling, tagged in _SPELLINGS.items():
         if not left.any():
             return
@@ -137,7 +137,7 @@ def _spelled_alike(lows: pa.Array, highs: pa.Array, left: np.ndarray[Any, Any]) 
 
 
 def _respelled(texts: pa.Array) -> pa.Array:
-    """The texts in capitals, with one space between words and none beside parentheses."""
+    """The texts in upper case, with one space between words and none next to parentheses."""
     upper = pc.utf8_upper(pc.utf8_trim_whitespace(texts))
     spaced = pc.replace_substring_regex(upper, r"\s+", " ")
     opened = pc.replace_substring_regex(spaced, r" ?\( ?", "(", max_replacements=1)
@@ -145,7 +145,7 @@ def _respelled(texts: pa.Array) -> pa.Array:
 
 
 def _numbers(texts: pa.Array, start: int) -> Any:
-    """The numbers between the parentheses, one row a text, or nothing if some are not as plain as that."""
+    """The numbers between the parentheses, one row per text, or `None` if some text has another form."""
     if not pc.all(pc.ends_with(texts, ")")).as_py():
         return None
     inner = pc.binary_slice(texts.cast(pa.binary()), start, -1).view(pa.string())
@@ -162,21 +162,21 @@ def _numbers(texts: pa.Array, start: int) -> Any:
 
 
 def _is_box(low: Any, high: Any) -> Any:
-    """Where the ends are finite and in order; everything else is judged one by one."""
+    """Where the ends are finite and in order; everything else is checked one by one."""
     good = np.ones(len(low), np.bool_)
-    for place in range(low.shape[1]):
-        bottom, top = low[:, place], high[:, place]
+    for index in range(low.shape[1]):
+        bottom, top = low[:, index], high[:, index]
         good &= np.isfinite(bottom) & np.isfinite(top)
         ordered = bottom <= top
-        if place == 0 and not ordered.all():
+        if index == 0 and not ordered.all():
             # xmin > xmax in degrees is read as a box across the antimeridian.
             ordered |= (np.abs(bottom) <= 180.0) & (np.abs(top) <= 180.0)
         good &= ordered
     return good
 
 
-def _place(rows: Any, good: Any) -> tuple[Any, Any]:
-    """Where the good rows go and come from: as slices if they are all of a run, which NumPy copies much faster."""
+def _copy_indices(rows: Any, good: Any) -> tuple[Any, Any]:
+    """The target and source indices of the good rows: slices if they form one run, which NumPy copies much faster."""
     if good.all() and len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1), slice(None)
     return rows[good], good
@@ -186,10 +186,10 @@ def _flags(array: pa.Array) -> Any:
     return pc.fill_null(array, False).to_numpy(zero_copy_only=False)
 
 
-def _texts(found: Mapping[int, str], count: int) -> pa.Array:
-    if not found:
+def _texts(texts: Mapping[int, str], count: int) -> pa.Array:
+    if not texts:
         return pa.nulls(count, pa.string())
-    rows = sorted(found)
-    places = np.full(count, -1, np.int64)
-    places[rows] = np.arange(len(rows))
-    return pa.array([found[row] for row in rows]).take(pa.array(places, mask=places < 0))
+    rows = sorted(texts)
+    indices = np.full(count, -1, np.int64)
+    indices[rows] = np.arange(len(rows))
+    return pa.array([texts[row] for row in rows]).take(pa.array(indices, mask=indices < 0))

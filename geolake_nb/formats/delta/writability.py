@@ -1,4 +1,4 @@
-"""Whether a Delta table may be changed here: what its writer features ask for, against what is done to it."""
+"""Whether this package may write to a Delta table: what its writer features require, for each kind of change."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import enum
 import re
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError, RefusedError
+from geolake_nb.formats.delta.features import MAX_WRITER_VERSION
+from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from geolake_nb.formats.delta.details import DeltaMetadata
-    from geolake_nb.formats.snapshot import Protocol
+    from geolake_nb.model.snapshot import Protocol
 
 __all__ = ["CHAR_VARCHAR", "VARCHAR", "Doing", "constraints", "require_writable"]
 
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-"""In the metadata of a top-level field: its type as Spark declared it, nested ones included."""
+"""In the metadata of a top-level field: its type as declared in Spark, including nested types."""
 
 
 class Doing(enum.Enum):
-    """What a commit does to a table; its value says it in a message."""
+    """What a commit does to a table; the value is for messages."""
 
-    RESTATE = "restate the statistics of files"
+    UPDATE_STATS = "update the statistics of files"
     """The same files with other statistics."""
     REWRITE = "rewrite files"
     """New files with the same rows."""
@@ -39,17 +40,17 @@ _OTHER_ENGINE = "let Spark do it"
 _IN_FILES = {Doing.REWRITE, Doing.APPEND}
 _ALL = set(Doing)
 
-# Features that something has to be done for which is not done here.
+# Features that need something that is not implemented here.
 _REFUSED: tuple[tuple[re.Pattern[str], set[Doing], str], ...] = (
     (re.compile(r"catalogManaged|catalogOwned-preview|coordinatedCommits-preview"), _ALL, _ELSEWHERE),
-    (re.compile(r"redirect(ReaderWriter|WriterOnly)-preview"), _ALL, "change the table that it leads to"),
-    # Delta, Row tracking: new files need ids for their rows that no other commit draws.
+    (re.compile(r"redirect(ReaderWriter|WriterOnly)-preview"), _ALL, "change the table that it redirects to"),
+    # Delta, Row tracking: new files need row ids that no other commit assigns.
     (re.compile(r"rowTracking"), _IN_FILES, _OTHER_ENGINE),
-    # Iceberg's metadata is made of these tables by whoever commits: types, ids and files have to fit.
+    # Whoever commits also writes Iceberg metadata for these tables: types, ids and files must be compatible.
     (re.compile(r"iceberg(Writer)?CompatV\d+"), _IN_FILES | {Doing.SCHEMA}, _OTHER_ENGINE),
     (re.compile(r"materializePartitionColumns"), _IN_FILES, _OTHER_ENGINE),
 )
-# Features that are on in many tables that use nothing of them: what shows in a field that it is used.
+# Features that many tables enable without using them: the key of the field metadata that shows the use.
 _USED_IN_FIELD = {
     "allowColumnDefaults": "CURRENT_DEFAULT",
     "generatedColumns": "delta.generationExpression",
@@ -59,7 +60,7 @@ _USED_IN_FIELD = {
 _CONSTRAINT = "delta.constraints."
 _MANIFESTS = "delta.compatibility.symlinkFormatManifest.enabled"
 VARCHAR = re.compile(r"varchar\((\d+)\)", re.IGNORECASE)
-"""How the declared type of a text of limited length is written."""
+"""The declared type of a string of limited length."""
 
 
 def require_writable(
@@ -71,9 +72,9 @@ def require_writable(
     moves_files: bool = False,
     where: str | None = None,
 ) -> None:
-    """Raise RefusedError, which names the feature, for a change that must not be made here.
+    """Raise RefusedError, which names the feature, for a change that is not supported.
 
-    `removes_rows` is for a commit that takes rows away, such as undoing an append, `moves_files` for one that adds or
+    `removes_rows` is for a commit that removes rows, such as undoing an append, `moves_files` for one that adds or
     removes data files without writing any, such as undoing a delete.
 
     >>> from geolake_nb.formats.delta.details import DeltaMetadata
@@ -82,13 +83,22 @@ def require_writable(
     >>> tracked = read_protocol(
     ...     {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["rowTracking", "domainMetadata"]}
     ... )
-    >>> require_writable(tracked, metadata, doing=Doing.RESTATE)
+    >>> require_writable(tracked, metadata, doing=Doing.UPDATE_STATS)
     >>> require_writable(tracked, metadata, doing=Doing.REWRITE)
     Traceback (most recent call last):
     geolake_nb.errors.RefusedError: the feature 'rowTracking' does not let us rewrite files; let Spark do it
     """
-    names = [one.name for one in protocol.features]
-    unknown = [one.name for one in protocol.features if not one.known]
+    # Delta, Protocol evolution: an engine that does not know the writer version may read but must not write.
+    version = protocol.numbers.get("minWriterVersion", 0)
+    if version > MAX_WRITER_VERSION:
+        raise RefusedError(
+            f"the table needs writer version {version}; versions up to {MAX_WRITER_VERSION} are known: it can be"
+            " read, not changed",
+            where=where,
+            remedy="change it with an engine that knows the version",
+        )
+    names = [feature.name for feature in protocol.features]
+    unknown = [feature.name for feature in protocol.features if not feature.known]
     if unknown:
         _refuse(unknown[0], doing, "use an engine that knows the feature", where, why="is not known here, and ")
     for name in names:
@@ -97,14 +107,14 @@ def require_writable(
                 _refuse(name, doing, remedy, where)
     if removes_rows and metadata.configuration.get("delta.appendOnly", "").lower() == "true":
         raise RefusedError(
-            "the property delta.appendOnly lets nobody take rows away",
+            "the property delta.appendOnly does not allow rows to be removed",
             where=where,
-            remedy="set it to false first if that is meant",
+            remedy="set it to false first if that is intended",
         )
     if (moves_files or doing in _IN_FILES) and metadata.configuration.get(_MANIFESTS, "").lower() == "true":
-        # Whoever commits writes the list of files too that Presto and Athena read; a list of old files hides rows.
+        # Whoever commits also writes the symlink manifest that Presto and Athena read; an outdated one hides rows.
         raise RefusedError(
-            f"the property {_MANIFESTS} asks for a new symlink manifest, which is not written here",
+            f"the property {_MANIFESTS} requires a new symlink manifest, which is not supported here",
             where=where,
             remedy="let Spark do it, or set the property to false first",
         )
@@ -119,13 +129,13 @@ def require_writable(
         _refuse("checkConstraints", doing, _OTHER_ENGINE, where)
     for name, mark in _USED_IN_FIELD.items():
         for field in fields:
-            held = field.get("metadata")
-            if isinstance(held, dict) and mark in held:
+            field_metadata = field.get("metadata")
+            if isinstance(field_metadata, dict) and mark in field_metadata:
                 _refuse(name, doing, _OTHER_ENGINE, where, column=str(field.get("name")))
     for field in fields:
-        held = field.get("metadata")
-        declared = str(held.get(CHAR_VARCHAR, "")) if isinstance(held, dict) else ""
-        # The length of a VARCHAR is checked when the rows are written; a CHAR is padded, which is not done here.
+        field_metadata = field.get("metadata")
+        declared = str(field_metadata.get(CHAR_VARCHAR, "")) if isinstance(field_metadata, dict) else ""
+        # The length of a VARCHAR is checked when the rows are written; padding a CHAR is not supported.
         if declared and not VARCHAR.fullmatch(declared):
             raise RefusedError(
                 f"the column {str(field.get('name'))[:60]!r} is of type {declared[:80]}, whose lengths are not enforced"
@@ -138,7 +148,7 @@ def require_writable(
 def constraints(configuration: Mapping[str, str]) -> dict[str, str]:
     """The CHECK constraints in the properties of a table: the SQL of each by its name.
 
-    Spark takes the prefix in any case.
+    Spark accepts the prefix in upper or lower case.
 
     >>> constraints({"DELTA.CONSTRAINTS.pos": "id > 0", "delta.appendOnly": "true"})
     {'pos': 'id > 0'}
@@ -165,14 +175,14 @@ def _fields(value: Any) -> Iterator[dict[str, Any]]:
     """Every field of a schema, and every element, key and value as if it were one; the depth was checked on loading."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if not isinstance(one, dict):
+        type_ = waiting.pop()
+        if not isinstance(type_, dict):
             continue
-        for field in one.get("fields") or []:
+        for field in type_.get("fields") or []:
             if isinstance(field, dict):
                 yield field
                 waiting.append(field.get("type"))
         for key in ("elementType", "keyType", "valueType"):
-            if key in one:
-                yield {"type": one[key]}
-                waiting.append(one[key])
+            if key in type_:
+                yield {"type": type_[key]}
+                waiting.append(type_[key])

@@ -1,1 +1,1 @@
-"""Havasu tables: what makes an Iceberg table one, and their manifests, metadata files and commits."""
+"""Havasu tables: how they differ from Iceberg tables, and their manifests, metadata files and commits."""

@@ -1,4 +1,4 @@
-"""The Avro schemas of manifests and manifest lists, and those of others with the fields that they lack."""
+"""The Avro schemas of manifests and manifest lists, and existing schemas with the fields that they lack."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import copy
 import re
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.types import DataType, PrimitiveType, StringType
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
+from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ def _required(id_: int, name: str, type_: Any) -> dict[str, Any]:
 
 
 def _map(id_: int, name: str, key_id: int, value_id: int, value: str) -> dict[str, Any]:
-    # Iceberg, Avro: a map whose keys are no texts is an array of pairs.
+    # Iceberg, Avro: a map whose keys are not strings is an array of pairs.
     pair = {
         "type": "record",
         "name": f"k{key_id}_v{value_id}",
@@ -92,7 +92,7 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
         *_BOUNDS,
     ]
     if version == 1:
-        # Iceberg, Manifests: version 1 has to have a block size, which nobody reads.
+        # Iceberg, Manifests: version 1 requires a block size, which nobody reads.
         file.insert(5, _required(105, "block_size_in_bytes", "long"))
         numbers: Sequence[dict[str, Any]] = [_required(1, "snapshot_id", "long")]
     else:
@@ -105,27 +105,27 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
 
 
 def _named_once(types: Sequence[Any]) -> list[Any]:
-    """The types with each named one in full where it comes first, and by its name from then on.
+    """The types with each named type in full at its first use, and by name afterwards.
 
     >>> uuid = {"type": "fixed", "size": 16, "name": "uuid_fixed"}
     >>> _named_once([uuid, "long", uuid]) == [uuid, "long", "uuid_fixed"]
     True
     """
-    # Avro, Names: a schema may not have two definitions of a name.
+    # Avro, Names: a schema may not define a name twice.
     known: set[str] = set()
-    found: list[Any] = []
+    branches: list[Any] = []
     for type_ in types:
         name = type_.get("name") if isinstance(type_, dict) else None
-        found.append(name if name in known else type_)
+        branches.append(name if name in known else type_)
         if name is not None:
             known.add(name)
-    return found
+    return branches
 
 
 def with_entry_fields(schema: Any, version: int, *, where: str) -> dict[str, Any]:
-    """The schema of a manifest with the fields that a rewrite of it sets; all that it has stays in its place.
+    """The schema of a manifest with the fields that a rewrite sets; existing fields stay unchanged.
 
-    Havasu has its bounds in fields of its own, and is no version 3.
+    Havasu stores its bounds in additional fields, and does not use version 3.
 
     >>> bare = entry_schema(1, [])
     >>> [field["name"] for field in with_entry_fields(bare, 2, where="m")["fields"]][-2:]
@@ -167,7 +167,7 @@ def data_file_of(schema: Any) -> Any:
     ('r2', None)
     """
     name = names_by_id(schema).get(_DATA_FILE)
-    return next((one["type"] for one in schema["fields"] if one["name"] == name), None)
+    return next((field["type"] for field in schema["fields"] if field["name"] == name), None)
 
 
 _SUMMARY = {
@@ -215,7 +215,7 @@ def list_schema(version: int) -> dict[str, Any]:
 
 
 def with_list_fields(schema: Any, version: int) -> dict[str, Any]:
-    """The schema of a manifest list with the fields that the table's version asks for.
+    """The schema of a manifest list with the fields that the table's version requires.
 
     >>> with_list_fields(list_schema(2), 2) == list_schema(2), len(with_list_fields(list_schema(1), 2)["fields"])
     (True, 15)
@@ -227,7 +227,7 @@ def with_list_fields(schema: Any, version: int) -> dict[str, Any]:
     return dict(whole)
 
 
-# For writers that leave out the ids; the counts are also spelled as version 1 did at first.
+# For writers that omit the ids; the counts also have the names of early version 1.
 _IDS = {
     "added_data_files_count": 504,
     "existing_data_files_count": 505,
@@ -244,26 +244,26 @@ _SHARED = {"content": (517, 134), "sequence_number": (515, 3)}
 
 
 def names_by_id(record: Mapping[str, Any]) -> dict[int, str]:
-    """The names of a record's fields by their ids, or by what Iceberg calls them where they have none.
+    """The names of a record's fields by their ids, or by their Iceberg names where they have none.
 
     >>> names_by_id(list_schema(1))[500]
     'manifest_path'
     """
-    found: dict[int, str] = {}
-    is_list = any(one.get("name") == "manifest_path" for one in record["fields"])
-    for one in record["fields"]:
-        name = str(one.get("name"))
-        meant = _SHARED[name][0 if is_list else 1] if name in _SHARED else _IDS.get(name, -1)
-        id_ = one.get("field-id", meant)
+    names: dict[int, str] = {}
+    is_list = any(field.get("name") == "manifest_path" for field in record["fields"])
+    for field in record["fields"]:
+        name = str(field.get("name"))
+        default_id = _SHARED[name][0 if is_list else 1] if name in _SHARED else _IDS.get(name, -1)
+        id_ = field.get("field-id", default_id)
         if id_ >= 0:
-            found[id_] = name
-    return found
+            names[id_] = name
+    return names
 
 
 def _append(record: Any, fields: Sequence[Mapping[str, Any]]) -> None:
-    """Add the fields whose ids the record does not have; one of another id may have the name already."""
+    """Add the fields whose ids the record lacks; a field of another id may already have the name."""
     known = names_by_id(record)
-    taken = {one["name"] for one in record["fields"]}
+    taken = {other["name"] for other in record["fields"]}
     for field in copy.deepcopy(list(fields)):
         if field["field-id"] in known:
             continue
@@ -277,7 +277,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 
 
 def avro_name(name: str) -> str:
-    """A name as Avro takes it: other characters by their code, as Iceberg spells them.
+    """A valid Avro name: other characters are replaced by their code, as in Iceberg.
 
     >>> avro_name("a b"), avro_name("9"), avro_name("day")
     ('a_x20b', '_9', 'day')
@@ -305,7 +305,7 @@ _DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)")
 def partition_avro(type_: DataType, *, where: str) -> Any:
     """The Avro type of partition values.
 
-    >>> from geolake_nb.core.types import StringType
+    >>> from geolake_nb.model.types import StringType
     >>> partition_avro(StringType(), where="t"), partition_avro(PrimitiveType("decimal(9, 2)"), where="t")["size"]
     ('string', 4)
     """
@@ -322,11 +322,11 @@ def partition_avro(type_: DataType, *, where: str) -> Any:
                 "type": "fixed", "size": size, "logicalType": "decimal", "precision": precision, "scale": scale,
                 "name": name,
             }  # fmt: skip
-    raise UnsupportedTableError("a partition by values of this type is not written", where=where)
+    raise UnsupportedTableError("partitioning by this type is not supported", where=where)
 
 
 def decimal_size(precision: int) -> int:
-    """How many bytes hold every number of so many digits.
+    """How many bytes a decimal of this precision needs.
 
     >>> decimal_size(9), decimal_size(38)
     (4, 16)

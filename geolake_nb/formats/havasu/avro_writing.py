@@ -1,4 +1,4 @@
-"""Avro containers read and written record by record, with every field that their own schema has."""
+"""Avro containers read and written record by record, with all fields of their schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OWN_KEYS = ("avro.schema", "avro.codec")
 
 
 def read_records(data: bytes, *, where: str) -> tuple[AvroHeader, list[dict[str, Any]]]:
-    """The header and all records of a container; values are as stored, whatever logical types the schema names.
+    """The header and all records of a container; values are as stored, without conversion of logical types.
 
     >>> schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int", "field-id": 7}]}
     >>> header, records = read_records(write_container(schema, {"k": b"v"}, [{"a": 1}]), where="m0.avro")
@@ -49,7 +49,7 @@ def read_records(data: bytes, *, where: str) -> tuple[AvroHeader, list[dict[str,
 
 
 def write_container(schema: Any, metadata: Mapping[str, bytes], records: Iterable[Mapping[str, Any]]) -> bytes:
-    """A container with deflated blocks; the schema is stored as it is given, with all that Avro itself ignores."""
+    """A container with deflated blocks; the schema is stored as given, including what Avro itself ignores."""
     import fastavro
 
     stored = {key: value for key, value in metadata.items() if key not in _OWN_KEYS}
@@ -80,14 +80,14 @@ def write_container(schema: Any, metadata: Mapping[str, bytes], records: Iterabl
 
 
 def _stored(schema: Any) -> Any:
-    """The schema without logical types, so that every value comes and goes as it is stored."""
+    """The schema without logical types, so that values are read and written as stored."""
     if isinstance(schema, dict):
         return {key: _stored(value) for key, value in schema.items() if key != "logicalType"}
-    return [_stored(one) for one in schema] if isinstance(schema, list) else schema
+    return [_stored(branch) for branch in schema] if isinstance(schema, list) else schema
 
 
 def _long(value: int) -> bytes:
-    """A number as Avro stores it: zigzag, seven bits a byte."""
+    """A number as Avro stores it: zigzag, seven bits per byte."""
     rest = (value << 1) ^ (value >> 63)
     out = bytearray()
     while rest > 0x7F:

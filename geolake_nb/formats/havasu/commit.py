@@ -1,4 +1,4 @@
-"""The one way in which a Havasu table is changed: the next metadata file, written if it is not there."""
+"""Commits a change of a Havasu table: writes the next metadata file if it does not exist."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from geolake_nb.formats.iceberg.metadata import TableMetadata
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["Committed", "HavasuCommit", "PutIfAbsent", "commit", "find_commit"]
 
@@ -35,7 +35,7 @@ _AGAIN = "plan the change again"
 
 
 class PutIfAbsent(Protocol):
-    """Writes a file below the root of the table; AlreadyThereError if it is there, OutcomeUnknownError in doubt."""
+    """Writes a file below the root of the table; AlreadyThereError if it exists, OutcomeUnknownError in doubt."""
 
     def __call__(self, path: str, data: bytes, /) -> None:
         """Write the file."""
@@ -44,15 +44,15 @@ class PutIfAbsent(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HavasuCommit:
-    """A change of a table: exact but for the snapshot's number and the time.
+    """A change of a table, exact except for the snapshot id and the time.
 
     `actions` are JSON texts of one object each: `create` with the metadata of a new table, `base` with what the table
-    must still be, `add`, `remove` and `restate` with a file each, or `rollback` with the snapshots that it goes from
-    and to.
+    must still match, `add`, `remove` and `update_bounds` with a file each, or `rollback` with the snapshots from
+    and to which it goes.
     """
 
     base_snapshot: int | None
-    """The snapshot that the change was planned on; `None` for a table without one, or that is to be made."""
+    """The snapshot that the change was planned on; `None` for a table without one, or a new table."""
     operation: str
     """Of Iceberg: `append`, `overwrite`, `replace` or `delete`."""
     actions: Sequence[str]
@@ -60,27 +60,27 @@ class HavasuCommit:
     summary: Mapping[str, str] = field(default_factory=dict)
     """For the snapshot's summary."""
     blind_append: bool = False
-    """Whether it is right whatever others did to the rows."""
+    """Whether the change is valid whatever others did to the rows."""
     tolerates_appends: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A change that is in the table."""
+    """A committed change."""
 
     snapshot_id: int
     rebased_over: tuple[int, ...] = ()
-    """The snapshots that others made since the base."""
+    """The snapshots that others committed since the base."""
 
 
 def commit(storage: Storage, change: HavasuCommit, *, put: PutIfAbsent | None = None) -> Committed:
-    """Write the change as the next metadata file, over appends that others made meanwhile.
+    """Write the change as the next metadata file, on top of appends that others committed meanwhile.
 
-    Without `put` the storage writes. ConflictError: another change is in the way, and nothing of this one is in the
-    table. OutcomeUnknownError: it may be in or not.
+    Without `put` the storage writes. ConflictError: another change conflicts, and nothing of this one is in the
+    table. OutcomeUnknownError: it may be committed or not.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> storage = Storage.at(tempfile.mkdtemp())
     >>> metadata = {"format-version": 1, "last-column-id": 1, "partition-spec": [], "schema": {"type": "struct",
     ...     "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": False, "type": "int"}]}}
@@ -93,19 +93,19 @@ def commit(storage: Storage, change: HavasuCommit, *, put: PutIfAbsent | None = 
 
 
 def find_commit(storage: Storage, transaction: str) -> int | None:
-    """The snapshot that a transaction made, `None` if the table does not list it.
+    """The snapshot that a transaction committed, `None` if the table does not list it.
 
     >>> import tempfile
-    >>> from geolake_nb.formats.storage import Storage
+    >>> from geolake_nb.storage.storage import Storage
     >>> find_commit(Storage.at(tempfile.mkdtemp()), "one") is None
     True
     """
-    found = _load(storage)
-    return None if found is None else _landed(found[1], transaction)
+    loaded = _load(storage)
+    return None if loaded is None else _find_transaction(loaded[1], transaction)
 
 
 def _load(storage: Storage) -> tuple[str, TableMetadata, str] | None:
-    """The newest metadata file: its path, what it says, and its text."""
+    """The newest metadata file: its path, its parsed content, and its text."""
     path = find_metadata(storage)
     if path is None:
         return None
@@ -115,12 +115,14 @@ def _load(storage: Storage) -> tuple[str, TableMetadata, str] | None:
     return path, table, data.decode(json.detect_encoding(data))
 
 
-def _landed(table: TableMetadata, transaction: str) -> int | None:
-    return next((id_ for id_, one in table.snapshots.items() if one.summary.get(TRANSACTION) == transaction), None)
+def _find_transaction(table: TableMetadata, transaction: str) -> int | None:
+    return next(
+        (id_ for id_, snapshot in table.snapshots.items() if snapshot.summary.get(TRANSACTION) == transaction), None
+    )
 
 
 class _Committer:
-    """One change on its way into one table."""
+    """Commits one change to one table."""
 
     def __init__(self, storage: Storage, change: HavasuCommit, put: PutIfAbsent) -> None:
         self._storage = storage
@@ -130,7 +132,7 @@ class _Committer:
         self._writer = SnapshotWriter(storage, self._actions, transaction=change.transaction)
 
     def run(self) -> Committed:
-        """The change in the table, or an error that says why it is not."""
+        """Commit the change, or raise an error that explains why not."""
         try:
             while True:
                 done = self._attempt()
@@ -143,15 +145,18 @@ class _Committer:
             raise
 
     def _attempt(self) -> Committed | None:
-        """One try; `None` if another writer made the version first."""
-        found = _load(self._storage)
-        if found is not None and (landed := _landed(found[1], self._change.transaction)) is not None:
-            return Committed(landed)
+        """One attempt; `None` if another writer committed the version first."""
+        loaded = _load(self._storage)
+        if (
+            loaded is not None
+            and (applied_version := _find_transaction(loaded[1], self._change.transaction)) is not None
+        ):
+            return Committed(applied_version)
         if self._actions.create is not None:
-            return self._create(found)
-        if found is None:
-            raise self._conflict("the table is gone")
-        path, table, text = found
+            return self._create(loaded)
+        if loaded is None:
+            raise self._conflict("the table no longer exists")
+        path, table, text = loaded
         if self._actions.rollback is not None and self._is_back(table):
             return Committed(self._actions.rollback["to"])
         between = self._meet(table)
@@ -166,13 +171,13 @@ class _Committer:
             made = self._writer.snapshot_id
         return Committed(made, tuple(between)) if self._write(following, after) else None
 
-    def _create(self, found: object | None) -> Committed | None:
-        if found is not None:
-            raise self._conflict("there is a table already", remedy="give another place")
+    def _create(self, existing: object | None) -> Committed | None:
+        if existing is not None:
+            raise self._conflict("the table already exists", remedy="use another location")
         moment = time.time_ns() // 1_000_000
         raw = {
             **(self._actions.create or {}),
-            # Of the transaction, so that trying again makes no other table.
+            # Derived from the transaction, so that a retry creates the same table.
             "table-uuid": str(uuid.uuid5(uuid.NAMESPACE_OID, self._change.transaction)),
             "location": self._storage.location,
             "last-updated-ms": moment,
@@ -183,7 +188,7 @@ class _Committer:
         return Committed(self._writer.snapshot_id) if self._write(FIRST_METADATA, after) else None
 
     def _meet(self, table: TableMetadata) -> list[int]:
-        """The snapshots since the base, if each of them allows the change; ConflictError if one does not."""
+        """The snapshots since the base; ConflictError if one of them conflicts with the change."""
         base, expected = self._change.base_snapshot, self._actions.base
         now = {
             "uuid": table.raw.get("table-uuid"),
@@ -192,29 +197,29 @@ class _Committer:
             "version": table.format_version,
         }
         if expected.get("uuid", now["uuid"]) != now["uuid"]:
-            raise self._conflict("another table has taken the place of the one that the change was planned on")
+            raise self._conflict("the table was replaced by another one after the change was planned")
         if any(expected.get(key, value) != value for key, value in now.items()):
             raise self._conflict("the schema, the partitions or the format version was changed meanwhile")
         between: list[int] = []
         at = table.current_snapshot_id
         while at != base:
-            one = table.snapshots.get(at) if at is not None else None
-            if at is None or one is None or at in between:
-                raise self._conflict("the snapshot on which the change was planned is not in the table's history now")
+            snapshot = table.snapshots.get(at) if at is not None else None
+            if at is None or snapshot is None or at in between:
+                raise self._conflict("the base snapshot of the planned change is no longer in the table's history")
             between.append(at)
-            at = one.parent_id
+            at = snapshot.parent_id
         for id_ in reversed(between):
             operation = table.snapshots[id_].operation
             if self._actions.rollback is not None:
-                raise self._conflict(f"the snapshot {id_} ({operation}) was built on what would be taken back")
+                raise self._conflict(f"the snapshot {id_} ({operation}) is based on the snapshot to undo")
             if self._change.blind_append:
                 continue
             if operation != "append" or not self._change.tolerates_appends:
-                raise self._conflict(f"the snapshot {id_} ({operation}) came in between")
+                raise self._conflict(f"the snapshot {id_} ({operation}) was committed meanwhile")
         return between[::-1]
 
     def _is_back(self, table: TableMetadata) -> bool:
-        """Whether the log of snapshots shows that the table went back after the snapshot that is to be undone."""
+        """Whether the snapshot log shows that the table was already rolled back after the snapshot to undo."""
         assert self._actions.rollback is not None
         ids = [id_ for _, id_ in table.snapshot_log]
         undone, to = self._actions.rollback["from"], self._actions.rollback["to"]
@@ -232,7 +237,7 @@ class _Committer:
         return self._writer.write(table, moment, operation=self._change.operation, summary=summary)
 
     def _write(self, path: str, text: str) -> bool:
-        """Whether the metadata file was written; not if it is there."""
+        """Whether the metadata file was written; `False` if it exists."""
         try:
             self._put(path, packed_metadata(text, path))
         except AlreadyThereError:
@@ -241,20 +246,20 @@ class _Committer:
             raise self._unknown(path, problem.what) from problem
         except GeolakeError:
             raise
-        except BaseException as problem:  # an interrupt, too, can come after the write
+        except BaseException as problem:  # an interrupt can also come after the write
             raise self._unknown(path, str(problem) or type(problem).__name__) from problem
         self._hint(path)
         return True
 
     def _hint(self, path: str) -> None:
-        """Tell readers where to start looking; those that find an older number or none go on from there."""
+        """Write the version hint; readers that find an older number or none search on from there."""
         number = "".join(filter(str.isdigit, path.rpartition("/")[2].partition(".")[0]))
         hint = "metadata/version-hint.text"
         with suppress(GeolakeError):
             try:
                 self._storage.put_if_absent(hint, number.encode())
             except AlreadyThereError:
-                with self._storage.replaced_file(hint) as place, open(place, "w") as file:
+                with self._storage.atomic_replace(hint) as temporary, open(temporary, "w") as file:
                     file.write(number)
 
     def _conflict(self, what: str, *, remedy: str = _AGAIN) -> ConflictError:
@@ -264,8 +269,8 @@ class _Committer:
         back = self._actions.rollback
         sign = f"the summary of a snapshot has the {TRANSACTION} {self._change.transaction}"
         return OutcomeUnknownError(
-            f"{path} may be in the table or not: {why[:300]}",
+            f"{path} may or may not be in the table: {why[:300]}",
             where=self._storage.location,
-            remedy="keep all files and look at the history again: it is in if "
+            remedy="keep all files and check the history again: it is committed if "
             + (sign if back is None else f"{back['to']} is the current snapshot"),
         )

@@ -1,4 +1,4 @@
-"""New manifests, and manifests written again with entries taken out or with other bounds; the list of them all."""
+"""New manifests, manifests rewritten without some entries or with other bounds, and manifest lists."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from geolake_nb.formats.iceberg.manifests import Status
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
-    from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.metadata import TableMetadata
+    from geolake_nb.model.schema import Schema
 
 __all__ = ["ListedManifest", "ManifestList", "Numbers", "new_manifest", "rewritten_manifest"]
 
@@ -57,7 +57,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedManifest:
-    """A manifest that is written, as the list tells of it; values by the ids of the list's fields."""
+    """A written manifest with its entry in the manifest list; values by the field ids of the list."""
 
     data: bytes
     values: Mapping[int, Any]
@@ -69,7 +69,7 @@ class ListedManifest:
 def new_manifest(
     files: Sequence[Mapping[str, Any]], table: TableMetadata, spec_id: int, schema: Schema, *, snapshot_id: int
 ) -> ListedManifest:
-    """A manifest of files that are added; each is an `add` of a change, with paths as the table stores them."""
+    """A manifest of files that are added; each is an `add` of a change, with paths as stored in the table."""
     version, spec = table.format_version, table.specs[spec_id]
     types = [transform_result(field, schema, where=table.where) for field in spec.fields]
     avro = [(field, partition_avro(type_, where=table.where)) for field, type_ in zip(spec.fields, types, strict=True)]
@@ -86,7 +86,7 @@ def new_manifest(
             "record_count": file["record_count"],
             "file_size_in_bytes": file["file_size_in_bytes"],
             "block_size_in_bytes": 64 * 1024 * 1024,
-            "column_sizes": [],  # nobody plans by them, and some readers want them to be there
+            "column_sizes": [],  # not used for planning, but some readers require them
             "sort_order_id": 0,
             **{name: _pairs(file.get(name), name) for name in _MAPS},
         }
@@ -96,8 +96,8 @@ def new_manifest(
         "schema-id": str(table.current_schema_id).encode(),
         "partition-spec": _dumped(
             [
-                {"name": one.name, "source-id": one.source_id, "transform": one.transform, "field-id": one.field_id}
-                for one in spec.fields
+                {"name": part.name, "source-id": part.source_id, "transform": part.transform, "field-id": part.field_id}
+                for part in spec.fields
             ]
         ),
         "partition-spec-id": str(spec_id).encode(),
@@ -110,7 +110,7 @@ def new_manifest(
     values_by_id = {
         502: spec_id,
         517: 0,
-        507: [partition_summary([one[place] for one in tuples], type_) for place, type_ in enumerate(types)],
+        507: [partition_summary([tuple_[index] for tuple_ in tuples], type_) for index, type_ in enumerate(types)],
     }
     counts = {Status.ADDED: len(files)}
     return ListedManifest(data, values_by_id, counts, {Status.ADDED: rows}, {Status.ADDED: size})
@@ -123,15 +123,15 @@ def rewritten_manifest(
     version: int,
     snapshot_id: int,
     removed: Container[str],
-    restated: Mapping[str, Mapping[str, Any]],
+    updated: Mapping[str, Mapping[str, Any]],
     where: str,
     first_rows: Mapping[str, int | None] | None = None,
     edges: Collection[int] = (),
 ) -> ListedManifest:
-    """The manifest with the live entries as existing ones, some of them deleted and some with other bounds.
+    """The manifest with the live entries as existing, some of them deleted and some with other bounds.
 
-    Sequence numbers stay, those that were inherited are written down, as are the ids of `first_rows` that version 3
-    has; every field that is not known stays. `edges` are the ids of geographies whose bounds in all entries hold the
+    Sequence numbers stay; inherited ones are written explicitly, as are the ids of `first_rows` that version 3
+    has; unknown fields stay. `edges` are the ids of geographies whose bounds in all entries cover the
     edges.
     """
     bounds = (125, 128) if version > 2 else (1250, 1280)
@@ -145,7 +145,7 @@ def rewritten_manifest(
     for record in records:
         status = Status(record[top[0]])
         if status is Status.DELETED:
-            continue  # it was told when it was deleted
+            continue  # already reported by the snapshot that deleted it
         file = record[top[2]]
         path = file[fields[_PATH]]
         number = record.get(top.get(3, ""))
@@ -168,35 +168,35 @@ def rewritten_manifest(
             file.setdefault(fields[id_], None)
         if now is Status.EXISTING:
             least = number if least is None else min(least, number)
-            if path in restated:
-                _restate(file, [fields[id_] for id_ in bounds], restated[path])
+            if path in updated:
+                _update_bounds(file, [fields[id_] for id_ in bounds], updated[path])
         tally = tallies.setdefault(now, [0, 0, 0])
-        for place, one in enumerate((1, file[fields[_ROWS]], file[fields[_SIZE]])):
-            tally[place] += one
+        for index, amount in enumerate((1, file[fields[_ROWS]], file[fields[_SIZE]])):
+            tally[index] += amount
         kept.append(record)
     metadata = {**header.metadata, "format-version": str(version).encode()}
     metadata.pop(EDGES, None)
     if edges:
         metadata[EDGES] = edge_mark(edges).encode()
     values = {} if least is None else {516: least}
-    files, rows, sizes = ({status: tally[place] for status, tally in tallies.items()} for place in range(3))
+    files, rows, sizes = ({status: tally[index] for status, tally in tallies.items()} for index in range(3))
     return ListedManifest(write_container(schema, metadata, kept), values, files, rows, sizes)
 
 
-def _restate(file: dict[str, Any], names: Sequence[str], wanted: Mapping[str, Any]) -> None:
-    """Set or take away the bounds of columns; those of others and all other statistics stay."""
-    for place, name in enumerate(names):
-        held = {pair["key"]: pair["value"] for pair in file.get(name) or ()}
+def _update_bounds(file: dict[str, Any], names: Sequence[str], wanted: Mapping[str, Any]) -> None:
+    """Set or remove the bounds of columns; other bounds and statistics stay."""
+    for index, name in enumerate(names):
+        bounds = {pair["key"]: pair["value"] for pair in file.get(name) or ()}
         for column, bound in wanted["bounds"].items():
             if bound is None:
-                held.pop(int(column), None)
+                bounds.pop(int(column), None)
             else:
-                held[int(column)] = bytes.fromhex(bound[place])
-        file[name] = [{"key": key, "value": value} for key, value in held.items()]
+                bounds[int(column)] = bytes.fromhex(bound[index])
+        file[name] = [{"key": key, "value": value} for key, value in bounds.items()]
 
 
 class ManifestList:
-    """The manifests of a snapshot with every field that their list has."""
+    """The manifests of a snapshot with all fields of the manifest list."""
 
     def __init__(self, schema: Any, records: list[dict[str, Any]], metadata: Mapping[str, bytes], version: int) -> None:
         self._schema = with_list_fields(schema, version)
@@ -217,7 +217,7 @@ class ManifestList:
 
     @classmethod
     def of(cls, manifests: Iterable[tuple[str, bytes]], version: int, *, snapshot_id: int) -> ManifestList:
-        """A list of manifests that a snapshot of version 1 names itself, or of none: paths and bytes."""
+        """A list of manifests that a version 1 snapshot lists inline, possibly none: paths and bytes."""
         made = cls(list_schema(version), [], {}, version)
         for path, data in manifests:
             spec = read_header(data, where=path).metadata.get("partition-spec-id", b"0")
@@ -243,7 +243,7 @@ class ManifestList:
     def listed(
         self, manifest: ListedManifest, path: str, *, numbers: Numbers, before: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The record of a manifest that a snapshot adds; `before` is that of the one whose place it takes."""
+        """The record of a manifest that a snapshot adds; `before` is that of the one it replaces."""
         values = {
             **manifest.values,
             500: path,
@@ -259,7 +259,7 @@ class ManifestList:
         return record | {self._names[id_]: value for id_, value in values.items() if id_ in self._names}
 
     def packed(self, records: Sequence[Mapping[str, Any]], *, numbers: Numbers, parent_id: int | None) -> bytes:
-        """The bytes of a list of these records."""
+        """The bytes of a manifest list of these records."""
         metadata = {
             **self._metadata,
             "snapshot-id": str(numbers.snapshot_id).encode(),
@@ -272,7 +272,7 @@ class ManifestList:
 
 
 def _with_gaps(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The schema with null allowed for fields of others that new records have no value for.
+    """The schema with null allowed for additional fields that new records have no value for.
 
     >>> own = {"name": "own", "type": "long", "field-id": 9000}
     >>> _with_gaps({"type": "record", "name": "r", "fields": [own]}, [{"own": 1}, {}])["fields"][0]["type"]
@@ -282,18 +282,19 @@ def _with_gaps(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) 
     for field in schema["fields"]:
         type_, name = field["type"], field["name"]
         branches = type_ if isinstance(type_, list) else [type_]
-        if "default" not in field and "null" not in branches and any(name not in one for one in records):
+        if "default" not in field and "null" not in branches and any(name not in record for record in records):
             fields.append({**field, "type": ["null", *branches], "default": None})
         else:
             fields.append(field)
     return {**schema, "fields": fields}
 
 
-def _pairs(held: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]] | None:
-    if held is None:
+def _pairs(values: Mapping[str, Any] | None, name: str) -> list[dict[str, Any]] | None:
+    if values is None:
         return None
     return [
-        {"key": int(key), "value": base64.b64decode(value) if name in _BYTES else value} for key, value in held.items()
+        {"key": int(key), "value": base64.b64decode(value) if name in _BYTES else value}
+        for key, value in values.items()
     ]
 
 

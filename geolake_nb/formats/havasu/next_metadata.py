@@ -1,4 +1,4 @@
-"""The table metadata after a change: what it was with a snapshot more, or with another one current."""
+"""The table metadata after a change: with a new snapshot, or with another current snapshot."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.json_splice import edited, elements, member
 from geolake_nb.errors import RefusedError
+from geolake_nb.text.json_splice import edited, elements, member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.core.json_splice import JsonPath
+    from geolake_nb.text.json_splice import JsonPath
 
-__all__ = ["FIRST_METADATA", "following_path", "packed_metadata", "with_current", "with_snapshot"]
+__all__ = ["FIRST_METADATA", "catalog_refusal", "following_path", "packed_metadata", "with_current", "with_snapshot"]
 
 FIRST_METADATA = "metadata/v1.metadata.json"
 
@@ -25,22 +25,33 @@ _MAIN = "main"
 
 
 def following_path(path: str, *, where: str) -> str:
-    """The metadata file that comes after another one; of several writers one can make it.
+    """The path of the next metadata file; only one of several writers can create it.
 
     >>> following_path("metadata/v9.gz.metadata.json", where="t")
     'metadata/v10.gz.metadata.json'
     >>> following_path("metadata/00003-a.metadata.json", where="t")
     Traceback (most recent call last):
-    geolake_nb.errors.RefusedError: t: a catalog keeps the table: its metadata files are not named v1, v2 and so on; ...
+    geolake_nb.errors.RefusedError: t: a catalog manages the table: its metadata files are not named v1, v2 ...
     """
     match = _NAME.fullmatch(path)
     if match is None:
-        raise RefusedError(
-            "a catalog keeps the table: its metadata files are not named v1, v2 and so on",
-            where=where,
-            remedy="Havasu tables are changed here where the file system keeps them",
-        )
+        raise catalog_refusal("its metadata files are not named v1, v2 and so on", where=where)
     return f"{match[1]}{int(match[2]) + 1}{match[3]}"
+
+
+def catalog_refusal(why: str, *, where: str) -> RefusedError:
+    """The error for a change of a table that a catalog manages; `why` explains how that is known.
+
+    >>> catalog_refusal("it was opened as c.ns.t", where="/t").what
+    'a catalog manages the table: it was opened as c.ns.t, and a commit through it would drop the types of Havasu'
+    """
+    # A catalog would not see a metadata file written next to the one it knows. Its clients and servers write the
+    # schema as in Iceberg, without `havasu.geometry-encoding`.
+    return RefusedError(
+        f"a catalog manages the table: {why}, and a commit through it would drop the types of Havasu",
+        where=where,
+        remedy="change it with Wherobots, or copy its rows to a folder: gl.write(rows, folder, format='havasu')",
+    )
 
 
 def packed_metadata(text: str, path: str) -> bytes:
@@ -53,9 +64,9 @@ def packed_metadata(text: str, path: str) -> bytes:
 
 
 def with_snapshot(text: str, snapshot: Mapping[str, Any], *, before: str | None) -> str:
-    """The metadata with a snapshot more, which is the current one; `before` is the file that it comes after.
+    """The metadata with a new current snapshot; `before` is the previous metadata file.
 
-    What is not changed stays as it stands in the text.
+    Everything else stays as in the text.
 
     >>> new = with_snapshot('{"x": -0.0, "snapshots": []}', {"snapshot-id": 7, "timestamp-ms": 5}, before=None)
     >>> new[:75]
@@ -75,7 +86,7 @@ def with_current(text: str, snapshot_id: int, *, moment: int, before: str | None
     changes: dict[JsonPath, str | None] = {
         ("last-updated-ms",): _dumped(moment),
         ("current-snapshot-id",): _dumped(snapshot_id),
-        # A branch may have rules of its own, which stay.
+        # A branch may have its own retention rules, which stay.
         ("refs", _MAIN, "snapshot-id"): _dumped(snapshot_id),
         ("snapshot-log",): _longer(text, "snapshot-log", {"timestamp-ms": moment, "snapshot-id": snapshot_id}),
     }
@@ -88,10 +99,10 @@ def with_current(text: str, snapshot_id: int, *, moment: int, before: str | None
 
 
 def _longer(text: str, key: str, entry: Mapping[str, Any], *, most: int | None = None) -> str:
-    """The list under a key with an entry more, and at most so many of the last ones."""
+    """The list under a key with one more entry, limited to the last `most`."""
     listed = member(text, (key,))
-    held = [] if listed in (None, "null") else elements(listed or "")
-    kept = [*held, _dumped(entry)]
+    entries = [] if listed in (None, "null") else elements(listed or "")
+    kept = [*entries, _dumped(entry)]
     return f"[{','.join(kept if most is None else kept[-most:])}]"
 
 
@@ -100,5 +111,5 @@ def _dumped(value: Any) -> str:
 
 
 def _kept(text: str) -> int:
-    told = str(json.loads(member(text, ("properties", _KEPT_LOG)) or "null"))
-    return max(1, int(told)) if told.isascii() and told.isdigit() and len(told) < 9 else 100
+    limit = str(json.loads(member(text, ("properties", _KEPT_LOG)) or "null"))
+    return max(1, int(limit)) if limit.isascii() and limit.isdigit() and len(limit) < 9 else 100

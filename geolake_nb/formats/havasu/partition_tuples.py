@@ -1,4 +1,4 @@
-"""Partition values, which a plan holds as Iceberg's single values, as Avro and manifest lists have them."""
+"""Partition values, which a plan stores as Iceberg single values, in the form of Avro and manifest lists."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from geolake_nb.core.types import DataType, PrimitiveType, StringType
 from geolake_nb.errors import UnsupportedTableError
 from geolake_nb.formats.havasu.avro_schemas import decimal_size
 from geolake_nb.formats.iceberg.bounds import decode_single_values
 from geolake_nb.formats.iceberg.partition_values import result_type
+from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.metadata import PartitionField
+    from geolake_nb.model.schema import Schema
 
 __all__ = ["avro_value", "partition_summary", "transform_result"]
 
@@ -27,21 +27,21 @@ _COUNTED = ("date", "int32", "int64", "time", "timestamp", "timestamptz")
 def transform_result(field: PartitionField, schema: Schema, *, where: str) -> DataType:
     """The type of the values of a partition field.
 
-    >>> from geolake_nb.core.schema import Schema
+    >>> from geolake_nb.model.schema import Schema
     >>> from geolake_nb.formats.iceberg.metadata import PartitionField
     >>> transform_result(PartitionField("a", 1, "bucket[4]", 1000), Schema(), where="t")
     PrimitiveType(name='int32')
     >>> transform_result(PartitionField("a", 1, "identity", 1000), Schema(), where="t")
     Traceback (most recent call last):
-    geolake_nb.errors.UnsupportedTableError: t: nothing tells the type of the partition field 'a'
+    geolake_nb.errors.UnsupportedTableError: t: unknown type of the partition field 'a'
     """
-    source = next((one.type for _, one in schema.walk() if one.id == field.source_id), None)
-    found = result_type(field, source)
-    if found is None and field.transform == "void":
+    source = next((column.type for _, column in schema.walk() if column.id == field.source_id), None)
+    result = result_type(field, source)
+    if result is None and field.transform == "void":
         return PrimitiveType("int32")  # it is null in every row
-    if not isinstance(found, (PrimitiveType, StringType)):
-        raise UnsupportedTableError(f"nothing tells the type of the partition field {field.name!r}", where=where)
-    return found
+    if not isinstance(result, (PrimitiveType, StringType)):
+        raise UnsupportedTableError(f"unknown type of the partition field {field.name!r}", where=where)
+    return result
 
 
 def avro_value(packed: bytes | None, type_: DataType) -> Any:
@@ -61,7 +61,7 @@ def avro_value(packed: bytes | None, type_: DataType) -> Any:
 
 
 def partition_summary(values: Sequence[bytes | None], type_: DataType) -> dict[str, Any]:
-    """What a manifest list says of one partition field in a manifest.
+    """The summary of one partition field of a manifest, for the manifest list.
 
     >>> partition_summary([b"b", None, b"a"], StringType())
     {'contains_null': True, 'contains_nan': None, 'lower_bound': b'a', 'upper_bound': b'b'}
@@ -81,8 +81,8 @@ def partition_summary(values: Sequence[bytes | None], type_: DataType) -> dict[s
 
 
 def _value(packed: bytes, type_: DataType) -> Any:
-    # Dates and times are numbers in Avro, and in order as such: Iceberg's go beyond the years of Python.
+    # Dates and times are numbers in Avro, in the same order: Iceberg's range exceeds that of Python.
     if isinstance(type_, PrimitiveType) and type_.name in _COUNTED:
         return int.from_bytes(packed, "little", signed=True)
-    found = decode_single_values(pa.array([packed], pa.binary()), type_)
-    return None if found is None else found[0].as_py()
+    decoded = decode_single_values(pa.array([packed], pa.binary()), type_)
+    return None if decoded is None else decoded[0].as_py()

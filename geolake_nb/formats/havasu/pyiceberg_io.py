@@ -1,7 +1,7 @@
-"""The plain columns of a Havasu table for PyIceberg, through the door that it has for files of other stores.
+"""The non-spatial columns of a Havasu table for PyIceberg, as a custom FileIO.
 
-PyIceberg passes over a number or a text in a manifest that it does not know, and stops at a map, such as the bounds of
-geometries. It is shown manifests without them:
+PyIceberg ignores an unknown number or string in a manifest, but fails on an unknown map, such as the bounds of
+geometries. This FileIO gives it manifests without them:
 
     StaticTable.from_metadata(location, {"py-io-impl": "geolake_nb.formats.havasu.pyiceberg_io.HavasuFileIO"})
 """
@@ -25,7 +25,7 @@ __all__ = ["HavasuFileIO"]
 
 
 class HavasuFileIO(PyArrowFileIO):
-    """Reads as PyIceberg does, but for the manifests of Havasu."""
+    """Reads as PyIceberg does, except the manifests of Havasu."""
 
     def new_input(self, location: str) -> InputFile:  # type: ignore[override]  # as FileIO has it
         """The file at a location."""
@@ -34,7 +34,7 @@ class HavasuFileIO(PyArrowFileIO):
 
 
 class _Manifest(InputFile):
-    """A manifest, or a list of them, as Iceberg without Havasu would have written it."""
+    """A manifest or manifest list without the fields of Havasu."""
 
     def __init__(self, file: InputFile) -> None:
         super().__init__(file.location)

@@ -1,4 +1,4 @@
-"""A snapshot on its way into a table: its manifests and their list, of which only the metadata file makes use."""
+"""Writes the manifests and the manifest list of a new snapshot; they count once a metadata file refers to them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError
 from geolake_nb.formats.havasu.manifest_writing import (
     ListedManifest,
@@ -20,12 +19,13 @@ from geolake_nb.formats.havasu.summaries import snapshot_summary
 from geolake_nb.formats.iceberg.location import PathMap
 from geolake_nb.formats.iceberg.manifests import ManifestReader, listed_manifests, read_manifest_list
 from geolake_nb.formats.iceberg.partition_values import PartitionColumns
+from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot, TableMetadata
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["Actions", "SnapshotWriter"]
 
@@ -33,7 +33,7 @@ _FILES_A_MANIFEST = 10_000
 
 
 class Actions:
-    """The actions of a change by what they do."""
+    """The actions of a change by kind."""
 
     def __init__(self, texts: Sequence[str], *, where: str) -> None:
         self.create: dict[str, Any] | None = None
@@ -41,7 +41,7 @@ class Actions:
         self.rollback: dict[str, Any] | None = None
         self.adds: list[dict[str, Any]] = []
         self.removed: set[str] = set()
-        self.restated: dict[str, dict[str, Any]] = {}
+        self.updated: dict[str, dict[str, Any]] = {}
         for text in texts:
             ((kind, value),) = load_json(text, what="an action", where=where).items()
             if kind == "create":
@@ -54,14 +54,14 @@ class Actions:
                 self.adds.append(value)
             elif kind == "remove":
                 self.removed.add(value["path"])
-            elif kind == "restate":
-                self.restated[value["path"]] = value
+            elif kind == "update_bounds":
+                self.updated[value["path"]] = value
             else:
-                raise RefusedError(f"the action {kind[:60]!r} is not written here", where=where)
+                raise RefusedError(f"the action {kind[:60]!r} is not supported here", where=where)
 
 
 class _Every:
-    """Holds every path."""
+    """Contains every path."""
 
     def __contains__(self, path: object) -> bool:
         return True
@@ -71,7 +71,7 @@ _EVERY = _Every()
 
 
 class SnapshotWriter:
-    """Writes the files of one snapshot, again and again until a metadata file names them."""
+    """Writes the files of one snapshot, for each attempt until a metadata file refers to them."""
 
     def __init__(self, storage: Storage, actions: Actions, *, transaction: str) -> None:
         self.snapshot_id = random.SystemRandom().randrange(1, 2**63)
@@ -80,42 +80,42 @@ class SnapshotWriter:
         self._transaction = transaction
         self._written: list[str] = []
         self._list: str | None = None
-        # What was written for an attempt that lost serves the next one: entries hold nothing of the version.
+        # Files of a failed attempt are reused by the next one: entries do not depend on the version.
         self._added: list[tuple[str, ListedManifest]] | None = None
-        self._again: dict[str, tuple[str, ListedManifest]] = {}
+        self._reusable: dict[str, tuple[str, ListedManifest]] = {}
 
     def write(self, table: TableMetadata, moment: int, *, operation: str, summary: Mapping[str, str]) -> dict[str, Any]:
         """The snapshot as the metadata lists it; its manifests are written."""
-        if self._list is not None:  # of an attempt that lost
+        if self._list is not None:  # of a failed attempt
             self._storage.remove(self._list)
         version = table.format_version
         parent = table.pick()
         number = int(table.raw.get("last-sequence-number", 0)) + 1 if version > 1 else 0
         numbers = Numbers(self.snapshot_id, number)
-        held = self._manifest_list(table, parent)
+        manifest_list = self._manifest_list(table, parent)
         records: list[Mapping[str, Any]] = []
         done: list[ListedManifest] = []
-        changed = self._changed(table, held)
-        for record in held.records:
-            path = held.value(record, 500)
+        changed = self._changed(table, manifest_list)
+        for record in manifest_list.records:
+            path = manifest_list.value(record, 500)
             if path not in changed:
                 records.append(record)
                 continue
             stored, manifest = changed[path]
             done.append(manifest)
-            records.append(held.listed(manifest, stored, numbers=numbers, before=record))
+            records.append(manifest_list.listed(manifest, stored, numbers=numbers, before=record))
         for stored, manifest in self._new(table):
             done.append(manifest)
-            records.append(held.listed(manifest, stored, numbers=numbers))
-        outlived = self._outlived(table, held, records) if self._actions.removed and version > 1 else {}
+            records.append(manifest_list.listed(manifest, stored, numbers=numbers))
+        obsolete = self._obsolete(table, manifest_list, records) if self._actions.removed and version > 1 else {}
         records = [
-            held.listed(outlived[path][1], outlived[path][0], numbers=numbers, before=record)
-            if (path := held.value(record, 500)) in outlived
+            manifest_list.listed(obsolete[path][1], obsolete[path][0], numbers=numbers, before=record)
+            if (path := manifest_list.value(record, 500)) in obsolete
             else record
             for record in records
         ]
         parent_id = None if parent is None else parent.snapshot_id
-        data = held.packed(records, numbers=numbers, parent_id=parent_id)
+        data = manifest_list.packed(records, numbers=numbers, parent_id=parent_id)
         listed = self._put_new(table, f"snap-{self.snapshot_id}-1", data)
         self._list = self._written[-1]
         snapshot: dict[str, Any] = {"sequence-number": number} if version > 1 else {}
@@ -130,7 +130,7 @@ class SnapshotWriter:
                     done,
                     {} if parent is None else parent.summary,
                     first=parent is None,
-                    outlived=[manifest for _, manifest in outlived.values()],
+                    obsolete=[manifest for _, manifest in obsolete.values()],
                 ),
                 **summary,
             },
@@ -150,13 +150,13 @@ class SnapshotWriter:
             self._storage.read(paths.key(parent.manifest_list)), version, where=parent.manifest_list
         )
 
-    def _changed(self, table: TableMetadata, held: ManifestList) -> dict[str, tuple[str, ListedManifest]]:
-        """The manifests that are written again, by the paths of those whose place they take."""
-        touched = self._actions.removed | set(self._actions.restated)
+    def _changed(self, table: TableMetadata, manifest_list: ManifestList) -> dict[str, tuple[str, ListedManifest]]:
+        """The rewritten manifests, by the paths of those they replace."""
+        touched = self._actions.removed | set(self._actions.updated)
         if not touched:
             return {}
-        places = self._places(table)
-        missing = sorted(touched - places.keys())
+        manifests_of = self._manifests_of(table)
+        missing = sorted(touched - manifests_of.keys())
         if missing:
             more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
             raise ConflictError(
@@ -164,49 +164,49 @@ class SnapshotWriter:
                 where=self._storage.location,
                 remedy="plan the change again",
             )
-        sources = {path for one in touched for path in places[one]}
-        found: dict[str, tuple[str, ListedManifest]] = {}
-        for record in held.records:
-            source = held.value(record, 500)
+        sources = {path for file in touched for path in manifests_of[file]}
+        rewritten: dict[str, tuple[str, ListedManifest]] = {}
+        for record in manifest_list.records:
+            source = manifest_list.value(record, 500)
             if source not in sources:
                 continue
-            found[source] = self._rewritten(table, held, record, self._actions.removed)
-        return found
+            rewritten[source] = self._rewritten(table, manifest_list, record, self._actions.removed)
+        return rewritten
 
-    def _outlived(
-        self, table: TableMetadata, held: ManifestList, records: Sequence[Mapping[str, Any]]
+    def _obsolete(
+        self, table: TableMetadata, manifest_list: ManifestList, records: Sequence[Mapping[str, Any]]
     ) -> dict[str, tuple[str, ListedManifest]]:
-        """The manifests of delete files that are older than every data file that is left, all entries deleted."""
-        data = [record for record in records if not held.value(record, 517)]
-        living = [record for record in data if held.has_files(record)]
-        oldest = min((held.value(record, 516) for record in living), default=None)
-        # Iceberg, Scan Planning: deletes count for data files of their sequence number or an earlier one.
+        """The manifests of delete files that are older than all remaining data files, with all entries deleted."""
+        data = [record for record in records if not manifest_list.value(record, 517)]
+        living = [record for record in data if manifest_list.has_files(record)]
+        oldest = min((manifest_list.value(record, 516) for record in living), default=None)
+        # Iceberg, Scan Planning: deletes apply to data files of their sequence number or an earlier one.
         return {
-            held.value(record, 500): self._rewritten(table, held, record, _EVERY)
+            manifest_list.value(record, 500): self._rewritten(table, manifest_list, record, _EVERY)
             for record in records
-            if held.value(record, 517) and (oldest is None or held.value(record, 515) < oldest)
+            if manifest_list.value(record, 517) and (oldest is None or manifest_list.value(record, 515) < oldest)
         }
 
     def _rewritten(
-        self, table: TableMetadata, held: ManifestList, record: Mapping[str, Any], removed: Container[str]
+        self, table: TableMetadata, manifest_list: ManifestList, record: Mapping[str, Any], removed: Container[str]
     ) -> tuple[str, ListedManifest]:
-        source = held.value(record, 500)
-        if source not in self._again:
+        source = manifest_list.value(record, 500)
+        if source not in self._reusable:
             paths = PathMap(table.location, self._storage.location)
             manifest = rewritten_manifest(
                 self._storage.read(paths.key(source)),
-                inherits=held.numbers(record),
+                inherits=manifest_list.numbers(record),
                 version=table.format_version,
                 snapshot_id=self.snapshot_id,
                 removed=removed,
-                restated=self._actions.restated,
+                updated=self._actions.updated,
                 where=source,
             )
-            self._again[source] = self._put_new(table, f"m{len(self._written)}", manifest.data), manifest
-        return self._again[source]
+            self._reusable[source] = self._put_new(table, f"m{len(self._written)}", manifest.data), manifest
+        return self._reusable[source]
 
-    def _places(self, table: TableMetadata) -> dict[str, list[str]]:
-        """The manifests in which each live file is."""
+    def _manifests_of(self, table: TableMetadata) -> dict[str, list[str]]:
+        """The manifests that list each live file."""
         paths = PathMap(table.location, self._storage.location)
         snapshot = table.pick()
         if snapshot is None:
@@ -219,10 +219,10 @@ class SnapshotWriter:
         partitions = PartitionColumns(table.specs, table.schema())
         files = ManifestReader(self._storage, paths, manifests, partitions).files(deletes=False, wanted=[], bounds=[])
         names = manifests["path"].to_pylist()
-        found: dict[str, list[str]] = {}
-        for path, place in zip(files["path"].to_pylist(), files["manifest"].to_pylist(), strict=True):
-            found.setdefault(path, []).append(names[place])
-        return found
+        by_file: dict[str, list[str]] = {}
+        for path, index in zip(files["path"].to_pylist(), files["manifest"].to_pylist(), strict=True):
+            by_file.setdefault(path, []).append(names[index])
+        return by_file
 
     def _new(self, table: TableMetadata) -> list[tuple[str, ListedManifest]]:
         """The manifests of the files that are added."""
@@ -230,9 +230,9 @@ class SnapshotWriter:
             return self._added
         root, schema = table.location.rstrip("/"), table.schema()
         by_spec: dict[int, list[dict[str, Any]]] = {}
-        for one in self._actions.adds:
-            by_spec.setdefault(one.get("spec_id", table.default_spec_id), []).append(
-                {**one, "path": f"{root}/{one['path']}"}
+        for add in self._actions.adds:
+            by_spec.setdefault(add.get("spec_id", table.default_spec_id), []).append(
+                {**add, "path": f"{root}/{add['path']}"}
             )
         added: list[tuple[str, ListedManifest]] = []
         for spec_id, files in by_spec.items():
@@ -244,15 +244,15 @@ class SnapshotWriter:
         return added
 
     def _put_new(self, table: TableMetadata, name: str, data: bytes) -> str:
-        """Write a file that only this change knows; its path as the table stores it."""
+        """Write a file of this change; returns its path as stored in the table."""
         path = f"metadata/{name}-{self._transaction}-{uuid.uuid4().hex[:8]}.avro"
-        with self._storage.new_file(path) as place, open(place, "wb") as file:
+        with self._storage.new_file(path) as local, open(local, "wb") as file:
             file.write(data)
         self._written.append(path)
         return f"{table.location.rstrip('/')}/{path}"
 
     def clean(self) -> None:
-        """Remove what was written for a change that is not in the table."""
+        """Remove the files of a change that was not committed."""
         for path in self._written:
             with suppress(GeolakeError):
                 self._storage.remove(path)

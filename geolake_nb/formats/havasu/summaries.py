@@ -1,4 +1,4 @@
-"""What the summary of a snapshot counts."""
+"""The counts in the summary of a snapshot."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def snapshot_summary(
     before: Mapping[str, str],
     *,
     first: bool,
-    outlived: Sequence[ListedManifest] = (),
+    obsolete: Sequence[ListedManifest] = (),
 ) -> dict[str, str]:
-    """The counts of a snapshot that writes these manifests; totals go on from those of the snapshot before.
+    """The counts of a snapshot that writes these manifests; totals continue those of the previous snapshot.
 
-    `outlived` are those of delete files that are deleted themselves.
+    `obsolete` are manifests of delete files that are deleted themselves.
 
     >>> snapshot_summary([], {}, first=True)["total-records"], snapshot_summary([], {}, first=False)
     ('0', {})
@@ -35,27 +35,27 @@ def snapshot_summary(
         Status.ADDED: ("added-data-files", "added-records", "added-files-size"),
         Status.DELETED: ("deleted-data-files", "deleted-records", "removed-files-size"),
     }.items():
-        counts[files] = sum(one.files.get(status, 0) for one in manifests)
-        counts[rows] = sum(one.rows.get(status, 0) for one in manifests)
-        counts[size] = sum(one.bytes.get(status, 0) for one in manifests)
-    told = {name: str(count) for name, count in counts.items() if count}
+        counts[files] = sum(manifest.files.get(status, 0) for manifest in manifests)
+        counts[rows] = sum(manifest.rows.get(status, 0) for manifest in manifests)
+        counts[size] = sum(manifest.bytes.get(status, 0) for manifest in manifests)
+    summary = {name: str(count) for name, count in counts.items() if count}
     for total, plus, minus in (
         ("total-data-files", "added-data-files", "deleted-data-files"),
         ("total-records", "added-records", "deleted-records"),
         ("total-files-size", "added-files-size", "removed-files-size"),
     ):
-        held = 0 if first else _number(before.get(total))
-        if held is not None:
-            told[total] = str(held + counts[plus] - counts[minus])
-    gone = sum(one.files.get(Status.DELETED, 0) for one in outlived)
-    if gone:
-        told["removed-delete-files"] = str(gone)
+        previous = 0 if first else _number(before.get(total))
+        if previous is not None:
+            summary[total] = str(previous + counts[plus] - counts[minus])
+    removed = sum(manifest.files.get(Status.DELETED, 0) for manifest in obsolete)
+    if removed:
+        summary["removed-delete-files"] = str(removed)
     left = _number(before.get(_KEPT[0])) if not first else 0
-    if left is not None and left - gone <= 0:
-        return told | dict.fromkeys(_KEPT, "0")
-    if not gone:
-        return told | {total: before[total] for total in _KEPT if total in before}
-    return told if left is None else told | {_KEPT[0]: str(left - gone)}
+    if left is not None and left - removed <= 0:
+        return summary | dict.fromkeys(_KEPT, "0")
+    if not removed:
+        return summary | {total: before[total] for total in _KEPT if total in before}
+    return summary if left is None else summary | {_KEPT[0]: str(left - removed)}
 
 
 def _number(text: str | None) -> int | None:

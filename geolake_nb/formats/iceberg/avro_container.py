@@ -1,7 +1,7 @@
-"""The Avro container of manifests: its header, and its blocks unpacked within bounds.
+"""The Avro container of manifests: its header, and its blocks, decompressed within limits.
 
-Codecs come from zlib, bz2, lzma and Arrow. No size that a file states is believed before bytes back it up: a block
-may not unpack to more than `MAX_BLOCK` bytes, nor a whole file to more than `MAX_FILE`.
+Codecs come from zlib, bz2, lzma and Arrow. Sizes in a file are not trusted: a block
+may not decompress to more than `MAX_BLOCK` bytes, nor a whole file to more than `MAX_FILE`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
+from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ AVRO_ERRORS = (
     ValueError,
     struct.error,
 )
-"""What a reader of Avro raises on bytes that are none."""
+"""What an Avro reader raises on invalid bytes."""
 MAX_BLOCK = 256 * 1024 * 1024
 """Bytes; writers close a block after some 16 to 64 thousand."""
 
@@ -48,7 +48,7 @@ _STEP = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AvroHeader:
-    """What a container says of itself before its first block."""
+    """The header of a container, before its first block."""
 
     schema: Any
     """The schema that it was written with, as JSON."""
@@ -61,7 +61,7 @@ class AvroHeader:
 
 @dataclass(frozen=True, slots=True)
 class AvroBlock:
-    """Some records, unpacked."""
+    """Some records, decompressed."""
 
     records: int
     data: bytes
@@ -72,15 +72,15 @@ def read_header(data: bytes, *, where: str) -> AvroHeader:
 
     >>> read_header(b"PAR1", where="m0.avro")
     Traceback (most recent call last):
-    geolake_nb.errors.CorruptTableError: m0.avro: no Avro file: it does not start with 'Obj'
+    geolake_nb.errors.CorruptTableError: m0.avro: not an Avro file: it does not start with 'Obj'
     """
     if data[:4] != _MAGIC:
-        raise CorruptTableError("no Avro file: it does not start with 'Obj'", where=where)
+        raise CorruptTableError("not an Avro file: it does not start with 'Obj'", where=where)
     cursor = _Cursor(data, 4, where)
     metadata: dict[str, bytes] = {}
     while count := cursor.long():
         if count < 0:
-            cursor.long()  # the bytes of this part of the map
+            cursor.long()  # the size of this part of the map
         for _ in range(abs(count)):
             key = cursor.text()
             metadata[key.decode("utf-8", "replace")] = cursor.text()
@@ -90,16 +90,16 @@ def read_header(data: bytes, *, where: str) -> AvroHeader:
     codec = metadata.get("avro.codec", b"null").decode("utf-8", "replace")
     if codec not in _CODECS:
         known = ", ".join(sorted(_CODECS))
-        raise UnsupportedTableError(f"unknown Avro codec {codec[:40]!r}", where=where, remedy=f"known are: {known}")
-    return AvroHeader(schema, metadata, codec, cursor.take(_SYNC_LENGTH), cursor.place)
+        raise UnsupportedTableError(f"unsupported Avro codec {codec[:40]!r}", where=where, remedy=f"supported: {known}")
+    return AvroHeader(schema, metadata, codec, cursor.take(_SYNC_LENGTH), cursor.position)
 
 
 def read_blocks(data: bytes, header: AvroHeader, *, where: str) -> Iterator[AvroBlock]:
-    """The blocks after the header, one unpacked at a time."""
+    """The blocks after the header, decompressed one at a time."""
     cursor = _Cursor(data, header.end, where)
     unpack = _CODECS[header.codec]
     left = MAX_FILE
-    while cursor.place < len(data):
+    while cursor.position < len(data):
         records, size = cursor.long(), cursor.long()
         if records < 0 or size < 0:
             raise CorruptTableError("an Avro block has a negative size", where=where)
@@ -109,34 +109,34 @@ def read_blocks(data: bytes, header: AvroHeader, *, where: str) -> Iterator[Avro
         try:
             block = unpack(packed, min(left, MAX_BLOCK))
         except _Oversized:
-            what = f"an Avro block of {size} bytes unpacks to more than {min(left, MAX_BLOCK)}"
+            what = f"an Avro block of {size} bytes decompresses to more than {min(left, MAX_BLOCK)}"
             raise CorruptTableError(what, where=where) from None
         except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, pa.ArrowException) as problem:
-            what = f"an Avro block cannot be unpacked: {problem}"
+            what = f"an Avro block cannot be decompressed: {problem}"
             raise CorruptTableError(what, where=where) from None
         left -= len(block)
         yield AvroBlock(records, block)
 
 
 class _Oversized(Exception):  # noqa: N818
-    """A block unpacks to more than it may."""
+    """A block decompresses to more than the limit."""
 
 
 class _Cursor:
-    """A place in the bytes of a file that moves on as values are read."""
+    """A position in the bytes of a file that advances as values are read."""
 
-    def __init__(self, data: bytes, place: int, where: str) -> None:
+    def __init__(self, data: bytes, position: int, where: str) -> None:
         self._data = data
         self._where = where
-        self.place = place
+        self.position = position
 
     def long(self) -> int:
         value = shift = 0
         while shift < 70:
-            if self.place >= len(self._data):
-                raise CorruptTableError("the Avro file ends too early", where=self._where)
-            byte = self._data[self.place]
-            self.place += 1
+            if self.position >= len(self._data):
+                raise CorruptTableError("the Avro file is truncated", where=self._where)
+            byte = self._data[self.position]
+            self.position += 1
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
@@ -147,10 +147,10 @@ class _Cursor:
         return self.take(self.long())
 
     def take(self, length: int) -> bytes:
-        if not 0 <= length <= len(self._data) - self.place:
-            raise CorruptTableError("the Avro file ends too early", where=self._where)
-        taken = self._data[self.place : self.place + length]
-        self.place += length
+        if not 0 <= length <= len(self._data) - self.position:
+            raise CorruptTableError("the Avro file is truncated", where=self._where)
+        taken = self._data[self.position : self.position + length]
+        self.position += length
         return taken
 
 
@@ -161,7 +161,7 @@ def _plain(packed: bytes, limit: int) -> bytes:
 
 
 def _bounded(decompress: Callable[[bytes, int], bytes], packed: bytes, limit: int) -> bytes:
-    # One byte more than allowed tells a block that fits exactly from one that goes on.
+    # One byte more than allowed distinguishes a block that fits exactly from one that is too large.
     block = decompress(packed, limit + 1)
     if len(block) > limit:
         raise _Oversized
@@ -172,7 +172,7 @@ def _deflate(packed: bytes, limit: int) -> bytes:
     engine = zlib.decompressobj(-zlib.MAX_WBITS)
     block = _bounded(engine.decompress, packed, limit)
     if not engine.eof:
-        raise ValueError("the compressed data ends too early")
+        raise ValueError("the compressed data is truncated")
     return block
 
 
@@ -185,7 +185,7 @@ def _xz(packed: bytes, limit: int) -> bytes:
 
 
 def _zstandard(packed: bytes, limit: int) -> bytes:
-    # Arrow takes the memory that a read asks for at once: small steps leave a small block cheap.
+    # Arrow allocates the requested size at once: small reads keep a small block cheap.
     parts, size = [], 0
     with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
         while part := stream.read(_STEP):
@@ -209,13 +209,13 @@ def _snappy(packed: bytes, limit: int) -> bytes:
 
 
 def _snappy_size(body: bytes) -> int:
-    """The size that a snappy block states first, as a varint."""
+    """The size at the start of a snappy block, a varint."""
     size = 0
-    for place, byte in enumerate(body[:5]):
-        size |= (byte & 0x7F) << (7 * place)
+    for index, byte in enumerate(body[:5]):
+        size |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             return size
-    raise ValueError("a snappy block states no size")
+    raise ValueError("a snappy block has no size")
 
 
 _CODECS: dict[str, Callable[[bytes, int], bytes]] = {

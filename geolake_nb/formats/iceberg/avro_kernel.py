@@ -1,7 +1,7 @@
 """The compiled walk over the records of a manifest: every wanted field of every file in one pass, as columns.
 
-fastavro makes a dictionary of each record, which costs some 0.1 ms for a file of eight columns; this walk costs
-less than a microsecond. The steps come from `avro_program`. The machine code is cached on disk beside this file; the
+fastavro builds a dictionary for each record, which takes some 0.1 ms for a file of eight columns; this walk takes
+less than a microsecond. The steps come from `avro_program`. The machine code is cached on disk next to this file; the
 first import on a machine compiles it.
 
 Every read is checked against the end of the data, and nothing is allocated by a number from it.
@@ -41,10 +41,10 @@ __all__ = [
 ]
 
 MAX_NESTING = 32
-"""How many arrays may lie in each other."""
+"""How deeply arrays may be nested."""
 
 NULL = -1
-"""The length of a value that is not there."""
+"""The length of a missing value."""
 
 # The steps: an operation, a slot or pool (-1: read and forget), and an argument.
 OP_END = 0
@@ -52,7 +52,7 @@ OP_LONG = 1
 OP_BYTES = 2
 OP_FIXED = 3  # argument: bytes
 OP_BOOL = 4
-OP_UNION = 5  # slot: first place in the jump table, argument: branches
+OP_UNION = 5  # slot: first index in the jump table, argument: branches
 OP_JUMP = 6  # argument: step
 OP_ARRAY = 7  # argument: the step after the array
 OP_NEXT = 8
@@ -66,26 +66,26 @@ FAULT_TRUNCATED = 1
 FAULT_NUMBER = 2
 FAULT_LENGTH = 3
 FAULT_BRANCH = 4
-FAULT_FULL = 5  # no room for another entry: give more and walk again
+FAULT_FULL = 5  # no room for another entry: allocate more and walk again
 
 
-def _long(data: Any, place: Any, end: Any) -> Any:
-    """The number at the place and the place after it, which is negative for a fault."""
+def _long(data: Any, position: Any, end: Any) -> Any:
+    """The number at the position and the position after it, which is negative for a fault."""
     value = 0
     shift = 0
     while True:
-        if place >= end:
+        if position >= end:
             return 0, -FAULT_TRUNCATED
-        byte = data[place]
-        place += 1
+        byte = data[position]
+        position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             break
         shift += 7
         if shift > 63:
             return 0, -FAULT_NUMBER
-    # The sign is in the lowest bit; the shift must not drag the highest one along.
-    return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), place
+    # The sign is in the lowest bit; the shift must not be arithmetic.
+    return ((value >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(value & 1), position
 
 
 _long = njit("UniTuple(int64, 2)(uint8[::1], int64, int64)", nogil=True, error_model="numpy", cache=True)(_long)
@@ -105,13 +105,13 @@ def _walk(  # noqa: PLR0917
     value: Any,
     length: Any,
 ) -> Any:
-    """Read the records; returns the fault, the record it is in or the records read, entries made, and bytes read.
+    """Read the records; returns the fault, the record it is in or the records read, entries written, and bytes read.
 
-    `values[slot, record]` takes numbers, or where bytes start, whose count is in `lengths`. Items of arrays go
+    `values[slot, record]` gets numbers, or the start of bytes, whose count is in `lengths`. Items of arrays go
     to the entries `pool`, `row`, `key`, `value`, `length`, those of maps for the `wanted` keys only.
     """
     end = len(data)
-    place = 0
+    position = 0
     entries = 0
     room = len(pool)
     counts = np.zeros(MAX_NESTING, np.int64)
@@ -129,35 +129,35 @@ def _walk(  # noqa: PLR0917
                 break
             step += 1
             if op == OP_LONG:
-                number, place = _long(data, place, end)
-                if place < 0:
-                    return -place, record, entries, 0
+                number, position = _long(data, position, end)
+                if position < 0:
+                    return -position, record, entries, 0
                 if slot >= 0:
                     values[slot, record] = number
                     lengths[slot, record] = 0
             elif op in (OP_BYTES, OP_FIXED):
                 size = argument
                 if op == OP_BYTES:
-                    size, place = _long(data, place, end)
-                    if place < 0:
-                        return -place, record, entries, 0
-                if size < 0 or size > end - place:
+                    size, position = _long(data, position, end)
+                    if position < 0:
+                        return -position, record, entries, 0
+                if size < 0 or size > end - position:
                     return FAULT_LENGTH, record, entries, 0
                 if slot >= 0:
-                    values[slot, record] = place
+                    values[slot, record] = position
                     lengths[slot, record] = size
-                place += size
+                position += size
             elif op == OP_BOOL:
-                if place >= end:
+                if position >= end:
                     return FAULT_TRUNCATED, record, entries, 0
                 if slot >= 0:
-                    values[slot, record] = data[place]
+                    values[slot, record] = data[position]
                     lengths[slot, record] = 0
-                place += 1
+                position += 1
             elif op == OP_UNION:
-                branch, place = _long(data, place, end)
-                if place < 0:
-                    return -place, record, entries, 0
+                branch, position = _long(data, position, end)
+                if position < 0:
+                    return -position, record, entries, 0
                 if branch < 0 or branch >= argument:
                     return FAULT_BRANCH, record, entries, 0
                 step = jumps[slot + branch]
@@ -173,16 +173,16 @@ def _walk(  # noqa: PLR0917
                 if counts[depth - 1] > 0:
                     step = starts[depth - 1]
                     continue
-                count, place = _long(data, place, end)
-                if place < 0:
-                    return -place, record, entries, 0
+                count, position = _long(data, position, end)
+                if position < 0:
+                    return -position, record, entries, 0
                 if count < 0:
                     count = -count
-                    _, place = _long(data, place, end)
-                    if place < 0:
-                        return -place, record, entries, 0
-                # Every item has a byte at least: `avro_program` refuses others.
-                if count < 0 or count > end - place:
+                    _, position = _long(data, position, end)
+                    if position < 0:
+                        return -position, record, entries, 0
+                # Every item has at least one byte: `avro_program` refuses others.
+                if count < 0 or count > end - position:
                     return FAULT_LENGTH, record, entries, 0
                 if count == 0:
                     depth -= 1
@@ -191,18 +191,18 @@ def _walk(  # noqa: PLR0917
                     counts[depth - 1] = count
                     step = starts[depth - 1]
             elif op == OP_KEY:
-                current, place = _long(data, place, end)
-                if place < 0:
-                    return -place, record, entries, 0
+                current, position = _long(data, position, end)
+                if position < 0:
+                    return -position, record, entries, 0
                 taken = False
-                for one in wanted:
-                    if one == current:
+                for id_ in wanted:
+                    if id_ == current:
                         taken = True
                         break
             elif op in (OP_VALUE_LONG, OP_ITEM):
-                number, place = _long(data, place, end)
-                if place < 0:
-                    return -place, record, entries, 0
+                number, position = _long(data, position, end)
+                if position < 0:
+                    return -position, record, entries, 0
                 if taken or op == OP_ITEM:
                     if entries >= room:
                         return FAULT_FULL, record, entries, 0
@@ -213,10 +213,10 @@ def _walk(  # noqa: PLR0917
                     length[entries] = 0
                     entries += 1
             else:  # OP_VALUE_BYTES
-                size, place = _long(data, place, end)
-                if place < 0:
-                    return -place, record, entries, 0
-                if size < 0 or size > end - place:
+                size, position = _long(data, position, end)
+                if position < 0:
+                    return -position, record, entries, 0
+                if size < 0 or size > end - position:
                     return FAULT_LENGTH, record, entries, 0
                 if taken:
                     if entries >= room:
@@ -224,11 +224,11 @@ def _walk(  # noqa: PLR0917
                     pool[entries] = slot
                     row[entries] = record
                     key[entries] = current
-                    value[entries] = place
+                    value[entries] = position
                     length[entries] = size
                     entries += 1
-                place += size
-    return FAULT_NONE, records, entries, place
+                position += size
+    return FAULT_NONE, records, entries, position
 
 
 walk = njit(
@@ -241,7 +241,7 @@ walk = njit(
 
 
 def _gather(data: Any, starts: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """Copy stretches of bytes behind each other; `offsets` has their places in `out`."""
+    """Concatenate slices of bytes; `offsets` has their positions in `out`."""
     for index in range(len(starts)):
         start, target = starts[index], offsets[index]
         for byte in range(lengths[index]):

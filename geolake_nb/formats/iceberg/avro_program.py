@@ -1,4 +1,4 @@
-"""The Avro schema of a manifest as steps for the compiled walk: which fields go where, all others passed over."""
+"""The Avro schema of a manifest as steps for the compiled walk: which fields go where; all others are skipped."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _MAPS = {110: Pool.NULLS, 137: Pool.NANS, 125: Pool.LOWER, 128: Pool.UPPER}
 _MAPS |= {1250: Pool.GEOM_LOWER, 1280: Pool.GEOM_UPPER}
 _EQUALITY_IDS = 135
 
-# For writers that leave out the ids.
+# For writers that omit the ids.
 _IDS_BY_NAME = {field.name.lower(): field.value for field in EntryField} | {
     "data_file": _DATA_FILE,
     "equality_ids": _EQUALITY_IDS,
@@ -73,13 +73,13 @@ _IDS_BY_NAME = {field.name.lower(): field.value for field in EntryField} | {
 
 _LONGS = ("int", "long")
 _SIZES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}
-_MOST_STEPS = 50_000
-_MOST_NESTING = 64
+_MAX_STEPS = 50_000
+_MAX_NESTING = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where the walk puts a field that has one value, and the Avro type of it."""
+    """Where the walk stores a field that has one value, and its Avro type."""
 
     index: int
     type: str
@@ -97,7 +97,7 @@ class Program:
     """By id and name of the partition field."""
     slots: int
     smallest: int
-    """Bytes that an entry has at least."""
+    """The minimum size of an entry in bytes."""
 
 
 def compile_entries(schema: Any, *, where: str) -> Program:
@@ -125,33 +125,33 @@ def compile_entries(schema: Any, *, where: str) -> Program:
 
 
 def smallest_size(schema: Any, *, where: str) -> int:
-    """How many bytes a value of this schema has at least; arrays of items without bytes are refused.
+    """The minimum size of a value of this schema in bytes; arrays of zero-byte items are refused.
 
     >>> smallest_size({"type": "array", "items": "null"}, where="m0.avro")
     Traceback (most recent call last):
-    geolake_nb.errors.CorruptTableError: m0.avro: the Avro schema has an array of items without bytes
+    geolake_nb.errors.CorruptTableError: m0.avro: the Avro schema has an array of zero-byte items
     """
     return _Sizes(where).of(schema, 0)
 
 
 class _Names:
-    """Types that later parts of an Avro schema refer to by name."""
+    """Named types that later parts of an Avro schema refer to."""
 
     def __init__(self, where: str) -> None:
         self.where = where
         self.named: dict[str, Any] = {}
-        self._looks = 0
+        self._resolved_count = 0
 
     def fail(self, what: str) -> CorruptTableError:
         return CorruptTableError(f"the Avro schema {what}", where=self.where)
 
     def resolve(self, schema: Any, depth: int) -> tuple[str, Any]:
         """The kind of a type and its definition."""
-        if depth > _MOST_NESTING:
+        if depth > _MAX_NESTING:
             raise self.fail("is nested too deeply")
-        # Records that name each other twice over would unfold without end.
-        self._looks += 1
-        if self._looks > 10 * _MOST_STEPS:
+        # Records that refer to each other twice would expand without end.
+        self._resolved_count += 1
+        if self._resolved_count > 10 * _MAX_STEPS:
             raise self.fail("is too large")
         if isinstance(schema, list):
             return "union", schema
@@ -171,7 +171,7 @@ class _Names:
             return kind, schema
         if isinstance(kind, str):
             return self.resolve(kind, depth + 1)
-        raise self.fail("has a type that is none")
+        raise self.fail("has an invalid type")
 
     def part(self, schema: Any, key: str, kind: type) -> Any:
         value = schema.get(key)
@@ -182,28 +182,28 @@ class _Names:
 
 class _Sizes(_Names):
     def of(self, schema: Any, depth: int) -> int:
-        kind, found = self.resolve(schema, depth)
+        kind, resolved = self.resolve(schema, depth)
         if kind == "union":
-            return 1 + min((self.of(branch, depth + 1) for branch in found), default=0)
+            return 1 + min((self.of(branch, depth + 1) for branch in resolved), default=0)
         if kind == "record":
-            fields = self.part(found, "fields", list)
+            fields = self.part(resolved, "fields", list)
             return sum(self.of(self.part(field, "type", object), depth + 1) for field in map(self._field, fields))
         if kind == "fixed":
-            return int(self.part(found, "size", int))
-        if kind == "array" and self.of(found.get("items"), depth + 1) < 1:
-            raise self.fail("has an array of items without bytes")
+            return int(self.part(resolved, "size", int))
+        if kind == "array" and self.of(resolved.get("items"), depth + 1) < 1:
+            raise self.fail("has an array of zero-byte items")
         if kind == "map":
-            self.of(found.get("values"), depth + 1)
+            self.of(resolved.get("values"), depth + 1)
         return _SIZES.get(kind, 1)
 
     def _field(self, field: Any) -> Any:
         if not isinstance(field, dict):
-            raise self.fail("has a field that is none")
+            raise self.fail("has an invalid field")
         return field
 
 
 class _Target(enum.Enum):
-    """What becomes of the value that is read next."""
+    """Where the next value goes."""
 
     SKIP = enum.auto()
     SLOT = enum.auto()
@@ -226,21 +226,21 @@ class _Compiler(_Names):
         self._arrays = 0
 
     def step(self, op: int, slot: int = -1, argument: int = 0) -> int:
-        if len(self.steps) >= _MOST_STEPS:
+        if len(self.steps) >= _MAX_STEPS:
             raise self.fail("is too large")
         self.steps.append((op, slot, argument))
         return len(self.steps) - 1
 
     def record(self, schema: Any, role: _Role, depth: int) -> None:
-        kind, found = self.resolve(schema, depth)
+        kind, resolved = self.resolve(schema, depth)
         if kind == "union":
-            self._union(found, lambda branch: self.record(branch, role, depth + 1), depth)
+            self._union(resolved, lambda branch: self.record(branch, role, depth + 1), depth)
             return
         if kind != "record":
-            raise self.fail(f"has a {kind} where a record belongs")
-        for field in self.part(found, "fields", list):
+            raise self.fail(f"has a {kind} where a record is expected")
+        for field in self.part(resolved, "fields", list):
             if not isinstance(field, dict) or not isinstance(field.get("name"), str) or "type" not in field:
-                raise self.fail("has a field that is none")
+                raise self.fail("has an invalid field")
             self._field(field, role, depth + 1)
 
     def _field(self, field: dict[str, Any], role: _Role, depth: int) -> None:
@@ -268,27 +268,27 @@ class _Compiler(_Names):
             self.value(type_, _Target.SKIP, -1, depth)
 
     def _stored(self, type_: Any, depth: int) -> Slot | None:
-        """Read a value into a slot of its own; one that can only be null takes none."""
+        """Read a value into a new slot; one that can only be null needs none."""
         slot = self._slot(type_, depth)
         self.value(type_, _Target.SKIP if slot is None else _Target.SLOT, -1 if slot is None else slot.index, depth)
         return slot
 
     def _slot(self, type_: Any, depth: int) -> Slot | None:
-        kind, found = self.resolve(type_, depth)
+        kind, resolved = self.resolve(type_, depth)
         while kind == "union":
-            kinds = [self.resolve(branch, depth + 1) for branch in found]
-            kind, found = next((one for one in kinds if one[0] != "null"), ("null", "null"))
+            kinds = [self.resolve(branch, depth + 1) for branch in resolved]
+            kind, resolved = next((pair for pair in kinds if pair[0] != "null"), ("null", "null"))
         if kind == "null":
             return None
         self.slots += 1
         return Slot(self.slots - 1, kind)
 
     def value(self, schema: Any, target: _Target, slot: int, depth: int) -> None:
-        kind, found = self.resolve(schema, depth)
+        kind, resolved = self.resolve(schema, depth)
         if kind == "null":
             return
         if kind == "union":
-            self._union(found, lambda branch: self.value(branch, target, slot, depth + 1), depth)
+            self._union(resolved, lambda branch: self.value(branch, target, slot, depth + 1), depth)
         elif kind in _LONGS or kind == "enum":
             ops = {_Target.VALUE: kernel.OP_VALUE_LONG, _Target.ITEM: kernel.OP_ITEM}
             self.step(ops.get(target, kernel.OP_LONG), slot)
@@ -298,29 +298,29 @@ class _Compiler(_Names):
         elif kind in ("fixed", "float", "double"):
             self._only(target, _Target.ITEM, f"list of {kind}")
             self._only(target, _Target.VALUE, f"map to {kind}")
-            size = self.part(found, "size", int) if kind == "fixed" else _SIZES[kind]
+            size = self.part(resolved, "size", int) if kind == "fixed" else _SIZES[kind]
             self.step(kernel.OP_FIXED, slot, size)
         elif kind == "boolean":
             self._only(target, _Target.ITEM, "list of booleans")
             self._only(target, _Target.VALUE, "map to booleans")
             self.step(kernel.OP_BOOL, slot)
         elif target is not _Target.SKIP:
-            raise self.fail(f"has a {kind} where a plain value belongs")
+            raise self.fail(f"has a {kind} where a primitive value is expected")
         elif kind == "record":
-            for field in self.part(found, "fields", list):
+            for field in self.part(resolved, "fields", list):
                 self.value(self.part(field, "type", object), _Target.SKIP, -1, depth + 1)
         elif kind == "array":
-            self._loop(lambda: self.value(found.get("items"), _Target.SKIP, -1, depth + 1))
+            self._loop(lambda: self.value(resolved.get("items"), _Target.SKIP, -1, depth + 1))
         else:
-            self._loop(lambda: self._skip_pair(found, depth))
+            self._loop(lambda: self._skip_pair(resolved, depth))
 
     def _only(self, target: _Target, refused: _Target, what: str) -> None:
         if target is refused:
-            raise self.fail(f"has a {what} where counts or bounds belong")
+            raise self.fail(f"has a {what} where counts or bounds are expected")
 
-    def _skip_pair(self, found: Any, depth: int) -> None:
+    def _skip_pair(self, resolved: Any, depth: int) -> None:
         self.step(kernel.OP_BYTES)
-        self.value(found.get("values"), _Target.SKIP, -1, depth + 1)
+        self.value(resolved.get("values"), _Target.SKIP, -1, depth + 1)
 
     def _union(self, branches: list[Any], emit: Any, depth: int) -> None:
         first = len(self.jumps)
@@ -332,8 +332,8 @@ class _Compiler(_Names):
             if self.resolve(branch, depth + 1)[0] != "null":
                 emit(branch)
             leaving.append(self.step(kernel.OP_JUMP))
-        for place in leaving:
-            self.steps[place] = (kernel.OP_JUMP, -1, len(self.steps))
+        for jump in leaving:
+            self.steps[jump] = (kernel.OP_JUMP, -1, len(self.steps))
 
     def _loop(self, emit: Any) -> None:
         self._arrays += 1
@@ -342,23 +342,23 @@ class _Compiler(_Names):
         start = self.step(kernel.OP_ARRAY)
         emit()
         end = self.step(kernel.OP_NEXT)
-        for place, op in ((start, kernel.OP_ARRAY), (end, kernel.OP_NEXT)):
-            self.steps[place] = (op, -1, len(self.steps))
+        for index, op in ((start, kernel.OP_ARRAY), (end, kernel.OP_NEXT)):
+            self.steps[index] = (op, -1, len(self.steps))
         self._arrays -= 1
 
     def _map(self, schema: Any, pool: Pool, depth: int) -> None:
         """A map as Iceberg writes it in Avro: an array of records of a key and a value."""
-        kind, found = self.resolve(schema, depth)
+        kind, resolved = self.resolve(schema, depth)
         if kind == "union":
-            self._union(found, lambda branch: self._map(branch, pool, depth + 1), depth)
+            self._union(resolved, lambda branch: self._map(branch, pool, depth + 1), depth)
             return
-        items = self.resolve(found.get("items"), depth + 1) if kind == "array" else ("none", None)
+        items = self.resolve(resolved.get("items"), depth + 1) if kind == "array" else ("none", None)
         fields = self.part(items[1], "fields", list) if items[0] == "record" else []
         if [field.get("name") if isinstance(field, dict) else None for field in fields] != ["key", "value"]:
-            raise self.fail(f"stores {pool.name.lower()} otherwise than as an array of keys and values")
+            raise self.fail(f"stores {pool.name.lower()} not as an array of keys and values")
         key, value = (self.part(field, "type", object) for field in fields)
         if self.resolve(key, depth + 2)[0] not in _LONGS:
-            raise self.fail(f"stores {pool.name.lower()} by keys that are no integers")
+            raise self.fail(f"stores {pool.name.lower()} by keys that are not integers")
 
         def pair() -> None:
             self.step(kernel.OP_KEY)
@@ -367,10 +367,10 @@ class _Compiler(_Names):
         self._loop(pair)
 
     def _list(self, schema: Any, pool: Pool, depth: int) -> None:
-        kind, found = self.resolve(schema, depth)
+        kind, resolved = self.resolve(schema, depth)
         if kind == "union":
-            self._union(found, lambda branch: self._list(branch, pool, depth + 1), depth)
+            self._union(resolved, lambda branch: self._list(branch, pool, depth + 1), depth)
         elif kind == "array":
-            self._loop(lambda: self.value(found.get("items"), _Target.ITEM, pool.value, depth + 1))
+            self._loop(lambda: self.value(resolved.get("items"), _Target.ITEM, pool.value, depth + 1))
         else:
-            raise self.fail(f"stores {pool.name.lower()} otherwise than as an array")
+            raise self.fail(f"stores {pool.name.lower()} not as an array")

@@ -1,4 +1,4 @@
-"""Iceberg's bounds in bytes as columns: boxes of geo columns, and minima and maxima of plain ones."""
+"""Iceberg's binary bounds as columns: boxes of geo columns, and minima and maxima of primitive columns."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.bound_codec import from_havasu_wkb, from_iceberg_bytes
-from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import BoundError
-from geolake_nb.formats.file_table import AXES
+from geolake_nb.geo.bound_codec import from_havasu_wkb, from_iceberg_bytes
+from geolake_nb.model.file_table import AXES
+from geolake_nb.model.types import PrimitiveType, StringType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from geolake_nb.core.box import Box
-    from geolake_nb.core.types import DataType
+    from geolake_nb.model.box import Box
+    from geolake_nb.model.types import DataType
 
 __all__ = ["arrow_type", "decode_single_values", "havasu_boxes", "iceberg_boxes"]
 
-# Reasons are worded one file at a time; a table with more bad bounds than this has said enough.
+# Reasons are worked out one file at a time; beyond this number of invalid bounds a generic one is used.
 _WORDED = 100_000
 _UNWORDED = "the bound is not usable"
-_ONE_END = "the {} bound is there and the {} one is not"
+_ONE_SIDED = "the {} bound is set but the {} bound is missing"
 
 
 def iceberg_boxes(lower: pa.Array, upper: pa.Array) -> tuple[dict[str, pa.Array], pa.Array]:
     """The sides of the boxes between two columns of bounds, and why a bound is not usable.
 
-    >>> from geolake_nb.core.box import Box
-    >>> from geolake_nb.core.bound_codec import to_iceberg_bytes
+    >>> from geolake_nb.model.box import Box
+    >>> from geolake_nb.geo.bound_codec import to_iceberg_bytes
     >>> low, high = to_iceberg_bytes(Box(170, 0, -170, 1), circular=True)
     >>> sides, problem = iceberg_boxes(pa.array([low, None, b"x"], pa.binary()), pa.array([high, None, high]))
     >>> sides["xmin"].to_pylist(), problem.to_pylist()[2]
@@ -45,42 +45,42 @@ def iceberg_boxes(lower: pa.Array, upper: pa.Array) -> tuple[dict[str, pa.Array]
 def havasu_boxes(lower: pa.Array, upper: pa.Array) -> tuple[dict[str, pa.Array], pa.Array]:
     """The same for Havasu's WKB points.
 
-    >>> from geolake_nb.core.box import Box
-    >>> from geolake_nb.core.bound_codec import to_havasu_wkb
+    >>> from geolake_nb.model.box import Box
+    >>> from geolake_nb.geo.bound_codec import to_havasu_wkb
     >>> low, high = to_havasu_wkb(Box(1, 2, 3, 4))
     >>> sides, problem = havasu_boxes(pa.array([low, low]), pa.array([high, None], pa.binary()))
     >>> sides["ymax"].to_pylist(), problem.to_pylist()
-    ([4.0, None], [None, 'the lower bound is there and the upper one is not'])
+    ([4.0, None], [None, 'the lower bound is set but the upper bound is missing'])
     """
     return _boxes(lower, upper, _points, from_havasu_wkb)
 
 
 def _corners(bounds: pa.Array) -> NDArray[np.float64]:
-    """X, Y, Z and M of every bound, NaN for those that it does not have."""
+    """X, Y, Z and M of every bound, NaN for those that it lacks."""
     out = np.full((len(bounds), 4), np.nan)
-    data, starts, lengths = _stretches(bounds)
+    data, starts, lengths = _slices(bounds)
     for axes in (2, 3, 4):
         rows = np.flatnonzero(lengths == 8 * axes)
-        out[rows, :axes] = _taken(data, starts[rows], 8 * axes).view("<f8")
+        out[rows, :axes] = _sliced(data, starts[rows], 8 * axes).view("<f8")
     return out
 
 
-# A little-endian WKB point without Z, M and SRID: what nearly every writer makes.
+# A little-endian WKB point without Z, M and SRID, which nearly every writer writes.
 _PLAIN_POINT = np.frombuffer(b"\x01\x01\x00\x00\x00", np.uint8)
 
 
 def _points(bounds: pa.Array) -> NDArray[np.float64]:
     out = np.full((len(bounds), 4), np.nan)
-    data, starts, lengths = _stretches(bounds)
+    data, starts, lengths = _slices(bounds)
     rows = np.flatnonzero(lengths == 21)
-    points = _taken(data, starts[rows], 21)
+    points = _sliced(data, starts[rows], 21)
     plain = (points[:, :5] == _PLAIN_POINT).all(axis=1)
     out[rows[plain], :2] = np.ascontiguousarray(points[plain, 5:]).view("<f8")
     return out
 
 
 def _is_box(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Where two corners make a box: x may wrap unless it is infinite, no other axis may run backwards."""
+    """Where two corners form a valid box: x may wrap unless it is infinite, no other axis may have min > max."""
     same_axes = (np.isnan(low) == np.isnan(high)).all(axis=1) & ~np.isnan(low[:, :2]).any(axis=1)
     with np.errstate(invalid="ignore"):
         forward = ~(low[:, 1:] > high[:, 1:]).any(axis=1)
@@ -95,7 +95,7 @@ def _boxes(
     corners: Callable[[pa.Array], NDArray[np.float64]],
     codec: Callable[[bytes, bytes], Box],
 ) -> tuple[dict[str, pa.Array], pa.Array]:
-    """`corners` reads what is usual, all at once; the codec of the core reads the rest and words the problems."""
+    """`corners` decodes the usual encodings, vectorized; `geo.bound_codec` decodes the rest and reports errors."""
     count = len(lower)
     low, high = corners(lower), corners(upper)
     good = _known(lower) & _known(upper) & _is_box(low, high)
@@ -105,12 +105,12 @@ def _boxes(
         if len(problems) >= _WORDED:
             problems[row] = _UNWORDED
             continue
-        found = _one_by_one(lower[row].as_py(), upper[row].as_py(), codec)
-        if isinstance(found, str):
-            problems[row] = found
+        box = _one_by_one(lower[row].as_py(), upper[row].as_py(), codec)
+        if isinstance(box, str):
+            problems[row] = box
         else:
-            low[row] = [np.nan if side is None else side for side in (found.xmin, found.ymin, found.zmin, found.mmin)]
-            high[row] = [np.nan if side is None else side for side in (found.xmax, found.ymax, found.zmax, found.mmax)]
+            low[row] = [np.nan if side is None else side for side in (box.xmin, box.ymin, box.zmin, box.mmin)]
+            high[row] = [np.nan if side is None else side for side in (box.xmax, box.ymax, box.zmax, box.mmax)]
             good[row] = True
     sides = {}
     for axis in AXES:
@@ -126,9 +126,9 @@ def _boxes(
 
 
 def _one_by_one(lower: bytes | None, upper: bytes | None, codec: Callable[[bytes, bytes], Box]) -> Box | str:
-    """The box of spellings that the fast way leaves out, or why it is none."""
+    """The box of bounds that the fast path skips, or why they are invalid."""
     if lower is None or upper is None:
-        return _ONE_END.format(*(("lower", "upper") if upper is None else ("upper", "lower")))
+        return _ONE_SIDED.format(*(("lower", "upper") if upper is None else ("upper", "lower")))
     try:
         return codec(lower, upper)
     except BoundError as error:
@@ -136,7 +136,7 @@ def _one_by_one(lower: bytes | None, upper: bytes | None, codec: Callable[[bytes
 
 
 def arrow_type(type_: DataType) -> pa.DataType | None:
-    """The Arrow type for the values of a plain column, `None` for a type that has no order here.
+    """The Arrow type for the values of a primitive column, `None` for a type without order.
 
     >>> arrow_type(PrimitiveType("decimal(9, 2)")), arrow_type(PrimitiveType("variant")) is None
     (Decimal128Type(decimal128(9, 2)), True)
@@ -189,31 +189,31 @@ def decode_single_values(bounds: pa.Array, type_: DataType) -> pa.Array | None:
     if pa.types.is_binary(target):
         return bounds.cast(target)
     if pa.types.is_fixed_size_binary(target):
-        data, starts, lengths = _stretches(bounds)
+        data, starts, lengths = _slices(bounds)
         rows = np.flatnonzero(lengths == target.byte_width)
-        return _scattered(_taken(data, starts[rows], target.byte_width), rows, len(bounds), target)
+        return _scattered(_sliced(data, starts[rows], target.byte_width), rows, len(bounds), target)
     if pa.types.is_decimal(target):
         return _decimals(bounds, target)
     return _numbers(bounds, target)
 
 
 def _numbers(bounds: pa.Array, target: pa.DataType) -> pa.Array:
-    data, starts, lengths = _stretches(bounds)
+    data, starts, lengths = _slices(bounds)
     if pa.types.is_boolean(target):
         rows = np.flatnonzero(lengths == 1)
         flags = np.zeros(len(bounds), np.bool_)
-        flags[rows] = _taken(data, starts[rows], 1)[:, 0] != 0
+        flags[rows] = _sliced(data, starts[rows], 1)[:, 0] != 0
         return pa.array(flags, mask=~np.isin(np.arange(len(bounds)), rows))
     storage = {pa.float32(): "<f4", pa.float64(): "<f8", pa.int32(): "<i4", pa.date32(): "<i4"}.get(target, "<i8")
     width = int(storage[2])
     values = np.zeros(len(bounds), storage)
     known = lengths == width
     rows = np.flatnonzero(known)
-    values[rows] = _taken(data, starts[rows], width).view(storage)[:, 0]
+    values[rows] = _sliced(data, starts[rows], width).view(storage)[:, 0]
     # Iceberg, Schema Evolution: int to long, float to double, and since version 3 date to timestamp.
     if width == 8 and not pa.types.is_time(target):
         short = np.flatnonzero(lengths == 4)
-        promoted = _taken(data, starts[short], 4).view("<f4" if storage == "<f8" else "<i4")[:, 0].astype(storage)
+        promoted = _sliced(data, starts[short], 4).view("<f4" if storage == "<f8" else "<i4")[:, 0].astype(storage)
         if pa.types.is_timestamp(target):
             promoted = promoted * _MICROS_A_DAY * (1000 if target.unit == "ns" else 1)
         values[short] = promoted
@@ -223,12 +223,12 @@ def _numbers(bounds: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _decimals(bounds: pa.Array, target: pa.DataType) -> pa.Array:
-    # Iceberg, Binary single-value serialization: unscaled, two's complement, big-endian, as short as it gets.
-    data, starts, lengths = _stretches(bounds)
+    # Iceberg, Binary single-value serialization: unscaled, two's complement, big-endian, in the fewest bytes.
+    data, starts, lengths = _slices(bounds)
     wide = np.zeros((len(bounds), 16), np.uint8)
     for width in np.unique(lengths[(lengths > 0) & (lengths <= 16)]).tolist():
         rows = np.flatnonzero(lengths == width)
-        digits = _taken(data, starts[rows], width)
+        digits = _sliced(data, starts[rows], width)
         wide[rows] = np.where(digits[:, :1] >= 0x80, 0xFF, 0)
         wide[rows[:, None], np.arange(width)] = digits[:, ::-1]
     known = (lengths > 0) & (lengths <= 16)
@@ -240,7 +240,7 @@ def _texts(bounds: pa.Array) -> pa.Array:
     try:
         return bounds.cast(pa.string())
     except pa.ArrowInvalid:
-        # A bound that was cut inside a character says nothing that text could be compared with.
+        # A bound that was truncated inside a character cannot be compared with strings.
         values = [None if value is None else _text(value) for value in bounds.to_pylist()]
         return pa.array(values, pa.string())
 
@@ -253,7 +253,7 @@ def _text(value: bytes) -> str | None:
 
 
 def _scattered(values: NDArray[np.uint8], rows: NDArray[Any], count: int, target: pa.DataType) -> pa.Array:
-    """Values of a fixed width in their rows, null in all others."""
+    """Values of a fixed width at their rows, null elsewhere."""
     whole = np.zeros((count, values.shape[1] if values.size else target.bit_width // 8), np.uint8)
     known = np.zeros(count, np.bool_)
     whole[rows], known[rows] = values, True
@@ -261,7 +261,7 @@ def _scattered(values: NDArray[np.uint8], rows: NDArray[Any], count: int, target
     return pa.Array.from_buffers(target, count, [validity, pa.py_buffer(whole)])
 
 
-def _stretches(bounds: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+def _slices(bounds: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
     """The bytes of a binary array, and where each value starts and how long it is; -1 for null."""
     array = bounds.cast(pa.binary())
     _, offset_buffer, data_buffer = array.buffers()
@@ -271,8 +271,8 @@ def _stretches(bounds: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.int64], 
     return data, offsets[:-1], lengths
 
 
-def _taken(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """Stretches of one width, a row each."""
+def _sliced(data: NDArray[np.uint8], starts: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    """Slices of one width, one per row."""
     if not len(starts):
         return np.zeros((0, width), np.uint8)
     first = int(starts[0])

@@ -1,4 +1,4 @@
-"""Catalogs by name: the properties that PyIceberg's users keep in `.pyiceberg.yaml` and in the environment."""
+"""Catalogs by name: their properties in `.pyiceberg.yaml` and in the environment, as in PyIceberg."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LARGEST = 1024 * 1024
 def configured_catalogs(environment: Mapping[str, str] | None = None) -> dict[str, dict[str, str]]:
     """The properties of every catalog that is configured, by name in lower case.
 
-    The file is the first of `$PYICEBERG_HOME`, the home folder and the working directory; the environment has
-    the last word.
+    The file is the first of `$PYICEBERG_HOME`, the home folder and the working directory; the environment takes
+    precedence.
 
     >>> configured_catalogs({"HOME": "/none", "PYICEBERG_CATALOG__PROD__S3__ACCESS_KEY_ID": "me"})["prod"]
     {'s3.access-key-id': 'me'}
     """
-    held = os.environ if environment is None else environment
-    catalogs = _from_files(held)
-    for name, value in held.items():
+    variables = os.environ if environment is None else environment
+    catalogs = _from_files(variables)
+    for name, value in variables.items():
         if not name.lower().startswith(_PREFIX):
             continue
-        # PyIceberg: two underscores part words that dots part in the property, one stands for a dash.
+        # PyIceberg: two underscores become a dot in the property, one becomes a dash.
         catalog, _, key = name.lower().removeprefix(_PREFIX).partition("__")
         if catalog and key:
             spelled = key.replace("__", ".").replace("_", "-")
@@ -62,14 +62,14 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
             raise OpenError("the configuration is too large", where=str(path))
         content = yaml.safe_load(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        # The problem may quote a line of the file, and that line may hold a secret.
-        raise OpenError("the configuration of catalogs is no YAML that can be read", where=str(path)) from None
+        # The error may quote a line of the file, and that line may contain a secret.
+        raise OpenError("the configuration of catalogs is not valid YAML", where=str(path)) from None
     catalogs = content.get("catalog") if isinstance(content, dict) else None
     if not isinstance(catalogs, dict):
         return {}
-    return {str(name).lower(): _flat(held) for name, held in catalogs.items() if isinstance(held, dict)}
+    return {str(name).lower(): _flat(values) for name, values in catalogs.items() if isinstance(values, dict)}
 
 
-def _flat(held: dict[Any, Any]) -> dict[str, str]:
-    values = {str(key).lower(): value for key, value in held.items() if value is not None}
+def _flat(settings: dict[Any, Any]) -> dict[str, str]:
+    values = {str(key).lower(): value for key, value in settings.items() if value is not None}
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}

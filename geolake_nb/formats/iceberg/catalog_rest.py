@@ -1,4 +1,4 @@
-"""Iceberg's REST catalog: asks where a table's metadata is and which credentials go with it."""
+"""Iceberg's REST catalog: loads the metadata location of a table and the credentials for it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError, NotATableError, OpenError, StorageError, UnsupportedTableError
+from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ __all__ = ["load_rest_table"]
 
 _TIMEOUT = (10, 60)
 _LARGEST = 256 * 1024 * 1024
-# Iceberg, REST catalog: the levels of a namespace are joined with the unit separator, unless the server says otherwise.
+# Iceberg, REST catalog: namespace levels are joined with the unit separator, unless the server specifies another.
 _SEPARATOR_KEY = "namespace-separator"
 _UNIT_SEPARATOR = "%1F"
 _HEADER_PREFIX = "header."
@@ -35,7 +35,8 @@ def load_rest_table(properties: Mapping[str, str], identifier: Sequence[str]) ->
     for name in _UNSUPPORTED:
         if properties.get(name, "false").lower() not in ("false", "oauth2", "none"):
             raise UnsupportedTableError(
-                f"the catalog asks for {name}, which is not known here", remedy="open the table through a Spark session"
+                f"the catalog requires {name}, which is not supported",
+                remedy="open the table through a Spark session",
             )
     with requests.Session() as session:
         return _Catalog(session, properties).load(identifier)
@@ -48,7 +49,7 @@ class _Catalog:
         self._uri = properties["uri"].rstrip("/")
         self.where = _shown(self._uri)
         session.headers["Accept"] = "application/json"
-        # Iceberg, REST catalog: asks the server for credentials that open the table's files.
+        # Iceberg, REST catalog: requests credentials for the table's files.
         session.headers["X-Iceberg-Access-Delegation"] = "vended-credentials"
         for name, value in properties.items():
             if name.startswith(_HEADER_PREFIX):
@@ -60,7 +61,7 @@ class _Catalog:
         config = self._get("/v1/config", {"warehouse": warehouse} if warehouse else {}, "the configuration")
         merged = {**_texts(config.get("defaults")), **self._properties, **_texts(config.get("overrides"))}
         if merged["uri"].rstrip("/") != self._uri:
-            # The new place gets the token only if it is the same server.
+            # The new URL gets the token only if it is on the same server.
             if urlsplit(merged["uri"]).netloc != urlsplit(self._uri).netloc:
                 self._session.headers.pop("Authorization", None)
             self._uri = merged["uri"].rstrip("/")
@@ -71,7 +72,7 @@ class _Catalog:
         table = self._get(path, {}, f"the table {'.'.join(identifier)}")
         location = table.get("metadata-location")
         if not isinstance(location, str):
-            raise CorruptTableError("the catalog names no metadata file of the table", where=self.where)
+            raise CorruptTableError("the catalog's answer has no metadata file of the table", where=self.where)
         return location, {**merged, **_texts(table.get("config")), **_vended(table, location)}
 
     def _authenticate(self) -> None:
@@ -113,9 +114,9 @@ class _Catalog:
         except (requests.RequestException, OSError, ValueError) as problem:
             if isinstance(problem, OpenError):
                 raise
-            # The text of the problem may hold the URL with its credentials.
+            # The error text may contain the URL with its credentials.
             raise StorageError(
-                f"the REST catalog does not answer when asked for {what}: {type(problem).__name__}",
+                f"the REST catalog does not respond to the request for {what}: {type(problem).__name__}",
                 where=self.where,
                 remedy="check its uri",
             ) from None
@@ -124,7 +125,7 @@ class _Catalog:
         named = f"the catalog's answer for {what}"
         value = load_json(content, what=named, where=self.where, error=CorruptTableError, max_length=_LARGEST)
         if not isinstance(value, dict):
-            raise CorruptTableError(f"{named} is no JSON object", where=self.where)
+            raise CorruptTableError(f"{named} is not a JSON object", where=self.where)
         return value
 
     def _refused(self, answer: Response, what: str) -> OpenError:
@@ -139,7 +140,7 @@ class _Catalog:
 
 
 def _error_kind(answer: Response) -> str | None:
-    """The type of the error that the server names, if it is a plain name."""
+    """The error type in the server's answer, if it is a plain name."""
     try:
         error = load_json(answer.raw.read(65536, decode_content=True), what="the error", error=CorruptTableError)
         kind = error["error"]["type"]
@@ -149,19 +150,19 @@ def _error_kind(answer: Response) -> str | None:
 
 
 def _vended(table: Mapping[str, Any], location: str) -> dict[str, str]:
-    """The credentials for the longest prefix of the location that the answer has some for."""
+    """The credentials for the longest matching prefix of the location."""
     stored = table.get("storage-credentials")
-    best, found = -1, dict[str, str]()
-    for one in stored if isinstance(stored, list) else []:
-        prefix = one.get("prefix") if isinstance(one, dict) else None
+    best, config = -1, dict[str, str]()
+    for credential in stored if isinstance(stored, list) else []:
+        prefix = credential.get("prefix") if isinstance(credential, dict) else None
         if isinstance(prefix, str) and location.startswith(prefix) and len(prefix) > best:
-            best, found = len(prefix), _texts(one.get("config"))
-    return found
+            best, config = len(prefix), _texts(credential.get("config"))
+    return config
 
 
 def _texts(value: Any) -> dict[str, str]:
-    held = value if isinstance(value, dict) else {}
-    return {key: one for key, one in held.items() if isinstance(one, str)}
+    mapping = value if isinstance(value, dict) else {}
+    return {key: text for key, text in mapping.items() if isinstance(text, str)}
 
 
 def _shown(uri: str) -> str:

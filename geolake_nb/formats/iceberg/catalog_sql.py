@@ -1,4 +1,4 @@
-"""Iceberg's SQL catalog: the table `iceberg_tables` of a database says where a table's metadata is."""
+"""Iceberg's SQL catalog: the table `iceberg_tables` of a database has the metadata location of each table."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def load_sql_table(catalog: str, properties: Mapping[str, str], identifier: Sequ
     try:
         url = sqlalchemy.make_url(properties.get("uri", ""))
     except sqlalchemy.exc.ArgumentError:
-        raise OpenError("the 'uri' of the SQL catalog is no database URL", remedy="see SQLAlchemy's URLs") from None
+        raise OpenError("the 'uri' of the SQL catalog is not a valid database URL", remedy="see SQLAlchemy") from None
     where = url.render_as_string(hide_password=True).partition("?")[0]
-    # SQLite would make a database that is not there.
+    # SQLite would create a database that does not exist.
     if url.get_backend_name() == "sqlite" and not os.path.isfile((url.database or "").removeprefix("file:")):
-        raise StorageError("there is no such database", where=where)
+        raise StorageError("the database does not exist", where=where)
     values = {"catalog": catalog, "namespace": ".".join(identifier[:-1]), "name": identifier[-1]}
     try:
         engine = sqlalchemy.create_engine(url)
         try:
             with engine.connect() as connection:
-                found = connection.execute(sqlalchemy.text(_QUERY), values).scalar()
+                location = connection.execute(sqlalchemy.text(_QUERY), values).scalar()
         finally:
             engine.dispose()
     except sqlalchemy.exc.NoSuchModuleError:
@@ -46,8 +46,8 @@ def load_sql_table(catalog: str, properties: Mapping[str, str], identifier: Sequ
     except ImportError as problem:
         raise MissingDependencyError(f"the database needs the package {problem.name!r}", where=where) from None
     except sqlalchemy.exc.SQLAlchemyError as problem:
-        # The text of the problem may hold the connection string.
+        # The error text may contain the connection string.
         raise StorageError(f"the SQL catalog cannot be read: {type(problem).__name__}", where=where) from None
-    if not isinstance(found, str):
+    if not isinstance(location, str):
         raise NotATableError(f"the SQL catalog {catalog!r} has no table {'.'.join(identifier)}", where=where)
-    return found
+    return location

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CatalogTable",
-    "already_there",
     "from_pyiceberg",
     "load_from_catalog",
     "new_in_catalog",
     "split_table_name",
     "storage_options",
+    "table_exists_error",
 ]
 
 _KINDS = {"http": "rest", "https": "rest", "postgresql": "sql", "sqlite": "sql", "thrift": "hive"}
@@ -28,11 +28,11 @@ _OTHERS = ("bigquery", "dynamodb", "glue", "hive", "in-memory")
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """Where a catalog says that a table is; the options hold secrets and are not shown."""
+    """The location of a table in a catalog; the options contain secrets and are not shown."""
 
     name: str
     metadata_location: str
-    """Empty for a table that is to be made: its place is the catalog's choice."""
+    """Empty for a new table: the catalog chooses its location."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
     """For `Storage.at`, named as in deltalake."""
     catalog: str = "default"
@@ -40,9 +40,9 @@ class CatalogTable:
     kind: str | None = None
     """Such as `rest`, `sql`, `hive`; `None` where the properties name a class."""
     properties: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
-    """How the catalog is reached: they hold secrets."""
-    ask: Callable[[], CatalogTable] | None = field(default=None, repr=False, hash=False, compare=False)
-    """Asks for the table again where only a Spark session can."""
+    """The connection properties of the catalog; they contain secrets."""
+    reload: Callable[[], CatalogTable] | None = field(default=None, repr=False, hash=False, compare=False)
+    """Loads the table again where only a Spark session can."""
 
     @property
     def identifier(self) -> tuple[str, ...]:
@@ -50,14 +50,14 @@ class CatalogTable:
         return tuple(self.name.split("."))
 
     @property
-    def is_placed(self) -> bool:
-        """Whether there is a table, and the catalog has said where."""
+    def has_location(self) -> bool:
+        """Whether the table exists and its location is known."""
         return bool(self.metadata_location)
 
     def newest(self) -> CatalogTable:
-        """The table as the catalog has it now; one that nothing here can ask is as it was."""
-        if self.ask is not None:
-            return self.ask()
+        """The current state of the table in the catalog; unchanged for a catalog that cannot be queried here."""
+        if self.reload is not None:
+            return self.reload()
         if self.kind not in ("rest", "sql"):
             return self
         return load_from_catalog({**self.properties, "name": self.catalog}, self.identifier)
@@ -74,7 +74,7 @@ class CatalogTable:
 
 
 def split_table_name(text: str) -> tuple[str, tuple[str, ...]] | None:
-    """The catalog and the name in it of `catalog.namespace.table`, `None` if no such catalog is configured."""
+    """The catalog and the identifier of `catalog.namespace.table`, `None` if no such catalog is configured."""
     first, _, rest = text.partition(".")
     parts = tuple(rest.split("."))
     if len(parts) < 2 or not all(parts) or first.lower() not in configured_catalogs():
@@ -83,7 +83,7 @@ def split_table_name(text: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequence[str]) -> CatalogTable:
-    """Ask a REST or SQL catalog, by its configured name or by its properties, for a table such as `ns.roads`.
+    """Load a table such as `ns.roads` from a REST or SQL catalog, given by its configured name or its properties.
 
     >>> load_from_catalog({"type": "hive", "uri": "thrift://h"}, "ns.roads")
     Traceback (most recent call last):
@@ -91,7 +91,7 @@ def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequen
     """
     parts = tuple(identifier.split(".")) if isinstance(identifier, str) else tuple(identifier)
     if len(parts) < 2 or not all(parts):
-        raise NotATableError(f"{'.'.join(parts)!r} names no table", remedy="write namespace.table")
+        raise NotATableError(f"expected namespace.table, got {'.'.join(parts)!r}")
     name, properties = _properties(catalog)
     kind = _kind(properties)
     if kind == "rest":
@@ -106,25 +106,25 @@ def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequen
 
 
 def new_in_catalog(catalog: str, identifier: Sequence[str]) -> CatalogTable:
-    """A table that a configured REST or SQL catalog is to make; one that it has already is refused."""
+    """A new table for a configured REST or SQL catalog; an existing one is refused."""
     try:
         load_from_catalog(catalog, identifier)
     except NotATableError:
         name, properties = _properties(catalog)
         return CatalogTable(".".join(identifier), "", {}, name, _kind(properties), properties)
-    raise already_there(".".join((catalog, *identifier)))
+    raise table_exists_error(".".join((catalog, *identifier)))
 
 
-def already_there(name: str) -> RefusedError:
+def table_exists_error(name: str) -> RefusedError:
     """The error for a table that should be new, by its name with the catalog."""
     remedy = "give another name, or add rows with mode='append'"
-    return RefusedError("there is a table already", where=name, remedy=remedy)
+    return RefusedError("the table already exists", where=name, remedy=remedy)
 
 
 def from_pyiceberg(table: Any) -> CatalogTable:
-    """Where the table of a `pyiceberg.table.Table` is, with the options of its FileIO."""
+    """The location of a `pyiceberg.table.Table`, with the options of its FileIO."""
     name = ".".join(table.name())
-    # A table that was opened by its metadata file alone has a catalog that keeps nothing.
+    # A table that was opened by its metadata file alone has a no-op catalog.
     properties = {str(key): str(value) for key, value in getattr(table.catalog, "properties", {}).items()}
     return CatalogTable(
         name,
@@ -144,13 +144,13 @@ def _properties(catalog: str | Mapping[str, str]) -> tuple[str, dict[str, str]]:
         options = ", ".join(sorted(known)) or "none"
         raise OpenError(
             f"no catalog {catalog!r} is configured",
-            remedy=f"there are: {options}; add it to .pyiceberg.yaml or set PYICEBERG_CATALOG__{catalog.upper()}__URI",
+            remedy=f"configured: {options}; add it to .pyiceberg.yaml or set PYICEBERG_CATALOG__{catalog.upper()}__URI",
         )
     return catalog, known[catalog.lower()]
 
 
 def _inferred(properties: Mapping[str, str]) -> str:
-    """The kind that is stated, or that PyIceberg infers from the URI; empty where there is none."""
+    """The kind in the properties, or the one that PyIceberg infers from the URI; empty if there is none."""
     scheme = properties.get("uri", "").partition(":")[0].partition("+")[0].lower()
     return properties.get("type", "").lower() or _KINDS.get(scheme, "")
 
@@ -166,7 +166,7 @@ def _kind(properties: Mapping[str, str]) -> str:
     )
 
 
-# Iceberg's names of what object stores need, as object_store and deltalake call it.
+# Iceberg's property names for object stores, with the option names of object_store and deltalake.
 _OPTIONS = {
     "adls.account-host": "azure_storage_endpoint",
     "adls.account-key": "azure_storage_account_key",
@@ -190,13 +190,13 @@ _SAS_TOKEN = "adls.sas-token."
 
 
 def storage_options(config: Mapping[str, str]) -> dict[str, str]:
-    """The properties of Iceberg's FileIO as `Storage.at` takes them; all others are left out.
+    """The properties of Iceberg's FileIO as options of `Storage.at`; all others are left out.
 
     >>> storage_options({"s3.endpoint": "http://localhost:9000", "uri": "http://catalog"})
     {'aws_endpoint': 'http://localhost:9000', 'aws_allow_http': 'true'}
     """
     options: dict[str, str] = {}
-    # The more general `client.` comes first, so that `s3.` has the last word.
+    # The more general `client.` comes first, so that `s3.` takes precedence.
     for key, name in sorted(_OPTIONS.items()):
         if config.get(key):
             options[name] = str(config[key])

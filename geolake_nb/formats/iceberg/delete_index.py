@@ -1,4 +1,4 @@
-"""Which delete files take rows away from which data files."""
+"""Which delete files apply to which data files."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from geolake_nb.errors import UnsupportedTableError
-from geolake_nb.formats.file_table import has_column
 from geolake_nb.formats.iceberg.bounds import arrow_type
 from geolake_nb.formats.iceberg.partition_values import PREFIX, partition_list
+from geolake_nb.model.file_table import has_column, physical_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from geolake_nb.core.types import DataType, Field
     from geolake_nb.formats.iceberg.details import IcebergDetails
     from geolake_nb.formats.iceberg.metadata import PartitionSpec
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import DataType, Field
 
 __all__ = ["DataFileRows", "DeleteFile", "data_file_rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """A delete file as far as its rows are concerned."""
+    """A delete file, with what is needed to read its rows."""
 
     key: str
-    """As the storage takes it."""
+    """The storage key."""
     kind: str
     """`deletion-vector`, `equality` or `position`."""
     offset: int = 0
@@ -36,19 +36,19 @@ class DeleteFile:
     length: int = 0
     equality_ids: tuple[int, ...] = ()
     equality_fields: Mapping[int, Field] = field(default_factory=dict, hash=False)
-    """By these ids the columns, dropped ones too, as the newest schema that has them says: files may lack them."""
+    """The columns of these ids, including dropped ones, from the newest schema that has them: files may lack them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFileRows:
-    """A data file as far as its rows are concerned; it goes to other processes."""
+    """A data file, with what is needed to read its rows; it is sent to other processes."""
 
     path: str
-    """As the table stores it, which is how position deletes name it."""
+    """As stored in the table, which is how position deletes refer to it."""
     key: str
     bytes: int
     rows: int
-    """Deleted ones included."""
+    """Including deleted rows."""
     sequence_number: int
     first_row_id: int | None
     spec_id: int
@@ -56,11 +56,11 @@ class DataFileRows:
     """The values of all partition fields of the table, in the order of the file table."""
     deletes: tuple[DeleteFile, ...] = ()
     constants: Mapping[int, pa.Scalar] = field(default_factory=dict, hash=False)
-    """By the ids of columns what they hold in every row, as the identity transforms of the partition say."""
+    """The constant values of identity partition columns, by column id."""
 
 
 def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -> tuple[DataFileRows, ...]:
-    """The data files at these places of the file table, or all of them, with the delete files that count for each."""
+    """The data files at these rows of the file table, or all, with the delete files that apply to each."""
     details: IcebergDetails = snapshot.details
     table = snapshot.files.table
     if positions is not None:
@@ -68,51 +68,51 @@ def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -
     names = [name for name in table.column_names if name.startswith(PREFIX)]
     _refuse_formats(table, snapshot.location)
     index = _Deletes(details, names, snapshot)
-    types = {one.id: one.type for _, one in snapshot.schema.walk() if one.id is not None}
+    types = {field.id: field.type for _, field in snapshot.schema.walk() if field.id is not None}
     sources = {id_: _identities(spec, types, table.schema) for id_, spec in details.specs.items()}
-    wanted = ("path", "bytes", "rows", "deleted_rows", "sequence_number", "first_row_id", "spec_id")
-    columns = [table[name].to_pylist() for name in wanted]
+    wanted = ("path", "bytes", "sequence_number", "first_row_id", "spec_id")
+    columns = [*(table[name].to_pylist() for name in wanted), physical_rows(table).to_pylist()]
     partitions = _partitions(table, names)
     files: list[DataFileRows] = []
-    for place, (row, partition) in enumerate(zip(zip(*columns, strict=True), partitions, strict=True)):
-        path, size, rows, deleted, number, first, spec = row
+    for position, (row, partition) in enumerate(zip(zip(*columns, strict=True), partitions, strict=True)):
+        path, size, number, first, spec, rows = row
         files.append(
             DataFileRows(
                 path=path,
                 key=details.paths.key(path),
                 bytes=size,
-                rows=rows + (deleted or 0),
+                rows=rows,
                 sequence_number=number or 0,
                 first_row_id=first,
                 spec_id=spec,
                 partition=partition,
                 deletes=index.of(path, number or 0, spec, partition),
-                constants={id_: table[name][place] for id_, name in sources[spec].items()},
+                constants={id_: table[name][position] for id_, name in sources[spec].items()},
             )
         )
     return tuple(files)
 
 
 def _partitions(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The values of these partition fields, a tuple for each file."""
+    """The values of these partition fields, one tuple per file."""
     columns = [partition_list(table[name]) if has_column(table, name) else [None] * len(table) for name in names]
     return list(zip(*columns, strict=True)) if names else [()] * len(table)
 
 
-def _identities(spec: PartitionSpec, types: Mapping[int, DataType], held: pa.Schema) -> dict[int, str]:
-    """By the ids of columns, of which these are the types, the partition values that are theirs as they are."""
-    found: dict[int, str] = {}
-    for one in spec.fields:
-        name, type_ = f"{PREFIX}{one.name}", types.get(one.source_id)
-        if one.transform == "identity" and type_ is not None and arrow_type(type_) == held.field(name).type:
-            found[one.source_id] = name
-    return found
+def _identities(spec: PartitionSpec, types: Mapping[int, DataType], schema: pa.Schema) -> dict[int, str]:
+    """The names of the identity partition fields by the ids of their columns; `types` has the types of the columns."""
+    names: dict[int, str] = {}
+    for part in spec.fields:
+        name, type_ = f"{PREFIX}{part.name}", types.get(part.source_id)
+        if part.transform == "identity" and type_ is not None and arrow_type(type_) == schema.field(name).type:
+            names[part.source_id] = name
+    return names
 
 
 def _refuse_formats(table: pa.Table, where: str) -> None:
-    others = sorted({str(one) for one in table["format"].to_pylist()} - {"PARQUET"})
+    others = sorted({str(format_) for format_ in table["format"].to_pylist()} - {"PARQUET"})
     if others:
-        what = f"its data files are {', '.join(others)}, and only Parquet is read here"
+        what = f"its data files are {', '.join(others)}; only Parquet is supported"
         raise UnsupportedTableError(what, where=where)
     if any(table["encrypted"].to_pylist()):
         raise UnsupportedTableError("its data files are encrypted", where=where)
@@ -120,21 +120,21 @@ def _refuse_formats(table: pa.Table, where: str) -> None:
 
 def _refuse_delete(row: dict[str, Any], where: str) -> None:
     if row["kind"] != "deletion-vector" and row["format"] != "PARQUET":
-        raise UnsupportedTableError(f"a delete file is {row['format']}, and only Parquet is read here", where=where)
+        raise UnsupportedTableError(f"a delete file is {row['format']}; only Parquet is supported", where=where)
     if row["encrypted"]:
         raise UnsupportedTableError("a delete file is encrypted", where=where)
 
 
-def _here(spec: int, partition: tuple[Any, ...]) -> tuple[str, ...]:
-    """A partition as a key: NaN is not even itself, and -0.0 is not 0.0 where it partitions."""
+def _partition_key(spec: int, partition: tuple[Any, ...]) -> tuple[str, ...]:
+    """A partition as a key: NaN does not equal itself, and -0.0 is a different partition from 0.0."""
     return str(spec), *map(repr, partition)
 
 
 def _all_fields(snapshot: Snapshot) -> dict[int, Field]:
-    """Every column that the table has or had, by its id, as the newest schema that has it says."""
+    """Every column that the table has or had, by id, from the newest schema that has it."""
     metadata = snapshot.details.metadata
     schemas = [*(metadata.schema(id_) for id_ in sorted(metadata.schemas)), snapshot.schema]
-    return {one.id: one for schema in schemas for _, one in schema.walk() if one.id is not None}
+    return {field.id: field for schema in schemas for _, field in schema.walk() if field.id is not None}
 
 
 class _Deletes:
@@ -147,7 +147,7 @@ class _Deletes:
         self._equality: dict[tuple[str, ...], list[tuple[int, DeleteFile]]] = {}
         self._everywhere: list[tuple[int, DeleteFile]] = []
         table = details.delete_files
-        # Iceberg, Scan Planning: equality deletes of an unpartitioned spec count in every partition.
+        # Iceberg, Scan Planning: equality deletes of an unpartitioned spec apply to every partition.
         unpartitioned = {spec.spec_id for spec in details.specs.values() if spec.is_unpartitioned}
         rows = table.select([name for name in table.column_names if not name.startswith(PREFIX)]).to_pylist()
         self._fields = _all_fields(snapshot) if any(row["equality_ids"] for row in rows) else {}
@@ -162,28 +162,28 @@ class _Deletes:
             offset, length = row["content_offset"], row["content_bytes"]
             self._vectors[row["referenced_data_file"]] = number, DeleteFile(key, kind, offset or 0, length or 0)
         elif kind == "position":
-            one = number, DeleteFile(key, kind)
+            entry = number, DeleteFile(key, kind)
             if row["referenced_data_file"] is not None:
-                self._by_path.setdefault(row["referenced_data_file"], []).append(one)
+                self._by_path.setdefault(row["referenced_data_file"], []).append(entry)
             else:
-                self._by_partition.setdefault(_here(row["spec_id"], partition), []).append(one)
+                self._by_partition.setdefault(_partition_key(row["spec_id"], partition), []).append(entry)
         else:
             ids = tuple(row["equality_ids"] or ())
             fields = {id_: self._fields[id_] for id_ in ids if id_ in self._fields}
-            one = number, DeleteFile(key, kind, equality_ids=ids, equality_fields=fields)
+            entry = number, DeleteFile(key, kind, equality_ids=ids, equality_fields=fields)
             if everywhere:
-                self._everywhere.append(one)
+                self._everywhere.append(entry)
             else:
-                self._equality.setdefault(_here(row["spec_id"], partition), []).append(one)
+                self._equality.setdefault(_partition_key(row["spec_id"], partition), []).append(entry)
 
     def of(self, path: str, number: int, spec: int, partition: tuple[Any, ...]) -> tuple[DeleteFile, ...]:
-        """Those that count for a data file, by Iceberg's rules of scan planning."""
-        here = _here(spec, partition)
+        """Those that apply to a data file, by Iceberg's rules of scan planning."""
+        here = _partition_key(spec, partition)
         equality = [*self._everywhere, *self._equality.get(here, [])]
-        found = [one for later, one in equality if number < later]
+        by_value = [file for later, file in equality if number < later]
         vector = self._vectors.get(path)
         if vector is not None and number <= vector[0]:
-            # Iceberg 3, Deletion Vectors: it holds what the position delete files of its data file held.
-            return (vector[1], *found)
+            # Iceberg 3, Deletion Vectors: it includes the position delete files of its data file.
+            return (vector[1], *by_value)
         position = [*self._by_path.get(path, []), *self._by_partition.get(here, [])]
-        return (*(one for later, one in position if number <= later), *found)
+        return (*(file for later, file in position if number <= later), *by_value)

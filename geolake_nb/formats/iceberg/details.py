@@ -1,46 +1,46 @@
-"""What an Iceberg or Havasu table has that other formats do not."""
+"""Details specific to Iceberg and Havasu tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.types import GeographyType, GeometryType, PrimitiveType
-from geolake_nb.formats.snapshot import Feature
+from geolake_nb.model.snapshot import Feature
+from geolake_nb.model.types import GeographyType, GeometryType, PrimitiveType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.location import PathMap
     from geolake_nb.formats.iceberg.metadata import PartitionSpec, StoredSnapshot, TableMetadata
+    from geolake_nb.model.schema import Schema
 
 __all__ = ["IcebergDetails", "iceberg_features"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IcebergDetails:
-    """Everything of a snapshot's metadata that checks and plans ask about."""
+    """The metadata of a snapshot that checks and plans need."""
 
     metadata: TableMetadata
     metadata_path: str
     """The metadata file, relative to the root of the table."""
     snapshot: StoredSnapshot | None
     manifests: pa.Table
-    """One row a manifest: see `manifests.MANIFEST_SCHEMA`; the column `manifest` of the files counts its rows."""
+    """One row per manifest: see `manifests.MANIFEST_SCHEMA`; the column `manifest` of the files is its row number."""
     delete_files: pa.Table
-    """One row a live delete file: path, rows, kind, referenced_data_file, equality_ids, `counted`, ..."""
+    """One row per live delete file: path, rows, kind, referenced_data_file, equality_ids, `counted`, ..."""
     paths: PathMap
-    """Turns a path as stored into one that the storage reads."""
+    """Maps a stored path to a storage key."""
     quoted_types: bool
-    """Whether a geo type stands in PyIceberg's quoted form."""
+    """Whether a geo type is in PyIceberg's quoted form."""
     havasu_version: str | None
     foreign_list_fields: tuple[str, ...] = ()
-    """What the manifest list holds beside what Iceberg defines."""
+    """Fields of the manifest list that Iceberg does not define."""
     foreign_entry_fields: tuple[str, ...] = ()
-    """What the manifests hold beside that."""
+    """Fields of the manifests that Iceberg does not define."""
 
     @property
     def raw(self) -> Mapping[str, Any]:
@@ -64,7 +64,7 @@ class IcebergDetails:
 
     @property
     def uncounted_deletes(self) -> int:
-        """How many delete files may take away rows that `rows` still counts."""
+        """How many delete files may delete rows that `rows` still counts."""
         counted: list[bool] = self.delete_files["counted"].to_pylist()
         return counted.count(False)
 
@@ -73,7 +73,7 @@ _NEW_TYPES = {"timestamp_ns", "timestamptz_ns", "unknown", "variant"}
 
 
 def iceberg_features(metadata: TableMetadata, schema: Schema, delete_files: pa.Table) -> tuple[Feature, ...]:
-    """What an engine must speak to read and write the table, in plain words."""
+    """The features that an engine must support to read and write the table."""
     version = metadata.format_version
     features = []
     if version >= 2:
@@ -86,29 +86,29 @@ def iceberg_features(metadata: TableMetadata, schema: Schema, delete_files: pa.T
     features += [Feature(*_DELETES[kind], needed_to_read=True) for kind in kinds]
     features += _type_features(schema, version)
     if metadata.raw.get("encryption-keys"):
-        meaning = "Files are encrypted with keys that the table names."
+        meaning = "Files are encrypted with the keys of the table."
         features.append(Feature("encryption", meaning, needed_to_read=True, known=False))
     return tuple(features)
 
 
 _DELETES = {
-    "deletion-vector": ("deletion-vectors", "Bitmaps in Puffin files say which rows of a data file are gone."),
-    "equality": ("equality-deletes", "Delete files name rows by values of some columns; readers must leave them out."),
-    "position": ("position-deletes", "Delete files name rows by file and position; readers must leave them out."),
+    "deletion-vector": ("deletion-vectors", "Bitmaps in Puffin files mark the deleted rows of a data file."),
+    "equality": ("equality-deletes", "Delete files identify rows by values of some columns; readers must skip them."),
+    "position": ("position-deletes", "Delete files identify rows by file and position; readers must skip them."),
 }
 
 
 def _type_features(schema: Schema, version: int) -> list[Feature]:
-    found = [one for _, one in schema.walk()]
-    types = [one.type for one in found if "havasu.geometry-encoding" not in one.metadata]
-    allowed = "" if version >= 3 else f" The type needs format version 3; this table is of version {version}."
+    fields = [field for _, field in schema.walk()]
+    types = [field.type for field in fields if "havasu.geometry-encoding" not in field.metadata]
+    allowed = "" if version >= 3 else f" The type needs format version 3; this table has version {version}."
     meanings = {}
-    if any(isinstance(one, GeometryType) for one in types):
-        meanings["geometry"] = f"Columns of shapes on a plane, stored as WKB.{allowed}"
-    if any(isinstance(one, GeographyType) for one in types):
-        meanings["geography"] = f"Columns of shapes on the Earth with curved edges, stored as WKB.{allowed}"
-    for name in sorted({one.name for one in types if isinstance(one, PrimitiveType)} & _NEW_TYPES):
+    if any(isinstance(type_, GeometryType) for type_ in types):
+        meanings["geometry"] = f"Columns of geometries on a plane, stored as WKB.{allowed}"
+    if any(isinstance(type_, GeographyType) for type_ in types):
+        meanings["geography"] = f"Columns of geometries on the Earth with geodesic edges, stored as WKB.{allowed}"
+    for name in sorted({type_.name for type_ in types if isinstance(type_, PrimitiveType)} & _NEW_TYPES):
         meanings[name] = f"Columns of the type {name}.{allowed}"
-    if any(one.metadata.get("initial-default") is not None for one in found):
+    if any(field.metadata.get("initial-default") is not None for field in fields):
         meanings["default-values"] = "Columns that older files lack have a default other than null."
     return [Feature(name, meaning, needed_to_read=True) for name, meaning in meanings.items()]

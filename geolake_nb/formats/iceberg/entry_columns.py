@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 __all__ = ["EntryColumns", "read_entries"]
 
-# Blocks are small: some are walked together.
+# Blocks are small: several are walked together.
 _BATCH = 8 * 1024 * 1024
 
-# A batch of honest entries has less than a million of either; each takes some tens of bytes.
-_MOST_CELLS = 1 << 25
-"""Values of fields that have one in each entry."""
-_MOST_POOLED = 1 << 23
+# A batch of valid entries has less than a million of either; each takes some tens of bytes.
+_MAX_CELLS = 1 << 25
+"""Values of fields with one value per entry."""
+_MAX_POOLED = 1 << 23
 """Values of maps and lists."""
 
 _FAULTS = {
-    kernel.FAULT_BRANCH: "names a branch of a union that is not there",
+    kernel.FAULT_BRANCH: "has an invalid union branch",
     kernel.FAULT_FULL: "has more counts, bounds or ids than are read at a time",
-    kernel.FAULT_LENGTH: "has a length that its block does not hold",
+    kernel.FAULT_LENGTH: "has a length beyond its block",
     kernel.FAULT_NUMBER: "has a number longer than ten bytes",
-    kernel.FAULT_TRUNCATED: "ends too early",
+    kernel.FAULT_TRUNCATED: "is truncated",
 }
 
 
@@ -62,7 +62,7 @@ class EntryColumns:
         if slot is None:
             return pa.nulls(len(self), pa.int64())
         if slot.type not in ("int", "long", "enum", "boolean"):
-            raise CorruptTableError(f"{field.name.lower()} is a {slot.type} and no number", where=self.where)
+            raise CorruptTableError(f"{field.name.lower()} is a {slot.type}, expected a number", where=self.where)
         return self._longs(slot)
 
     def texts(self, field: EntryField) -> pa.Array:
@@ -71,11 +71,11 @@ class EntryColumns:
         if slot is None:
             return pa.nulls(len(self), pa.string())
         if slot.type not in ("string", "bytes"):
-            raise CorruptTableError(f"{field.name.lower()} is a {slot.type} and no text", where=self.where)
+            raise CorruptTableError(f"{field.name.lower()} is a {slot.type}, expected a string", where=self.where)
         try:
             return self._bytes(slot).cast(pa.string())
         except pa.ArrowInvalid:
-            raise CorruptTableError(f"{field.name.lower()} is no UTF-8 text", where=self.where) from None
+            raise CorruptTableError(f"{field.name.lower()} is not valid UTF-8", where=self.where) from None
 
     def has(self, field: EntryField) -> NDArray[np.bool_]:
         """Which entries have the field."""
@@ -119,7 +119,7 @@ class EntryColumns:
         _, row, keys, value, length = self._pools[pool]
         mine = keys == key
         rows = row[mine]
-        # A column that is there twice in one map has two values, of which neither is to be believed.
+        # A column that is twice in one map has two values, and neither can be trusted.
         known = np.bincount(rows, minlength=len(self)) == 1
         return rows, value[mine], length[mine], known
 
@@ -155,7 +155,7 @@ def read_entries(data: bytes, *, wanted: Sequence[int], where: str) -> Iterator[
                 what = f"an Avro block of {len(block.data)} bytes claims {block.records} records"
                 raise CorruptTableError(what, where=where)
         records = sum(block.records for block in batch)
-        if records * program.slots > _MOST_CELLS:
+        if records * program.slots > _MAX_CELLS:
             what = f"an Avro block has {records} records of {program.slots} values, more than are read at a time"
             raise CorruptTableError(what, where=where)
         # The kernel is compiled for arrays that may be written to.
@@ -183,7 +183,7 @@ def _walk(
     """The last fields of `EntryColumns`."""
     values = np.zeros((max(program.slots, 1), records), np.int64)
     lengths = np.empty((max(program.slots, 1), records), np.int32)
-    most = min(len(data), _MOST_POOLED) + 1
+    most = min(len(data), _MAX_POOLED) + 1
     room = min(most, records * (len(wanted) * len(Pool) + 4) + 1)
     while True:
         lengths.fill(kernel.NULL)

@@ -1,4 +1,4 @@
-"""What a table holds beside what Iceberg defines: keys of its metadata, fields and properties of its Avro files."""
+"""What in a table Iceberg does not define: keys of its metadata, fields and properties of its Avro files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["foreign_fields", "foreign_keys"]
 
 
 def _known(names: str, **below: Any) -> dict[str, Any]:
-    """Keys of an object: those whose values are not looked into, and those that have objects or lists of them."""
+    """Keys of an object: those whose values are not checked, and those with objects or lists of objects."""
     return {**dict.fromkeys(names.split()), **below}
 
 
 _ANY = "*"
-"""Stands for keys that users choose."""
+"""A placeholder for keys that users choose."""
 _FIELD: dict[str, Any] = _known("id name required doc initial-default write-default")
 _TYPE = _known("type schema-id identifier-field-ids element-id element-required key-id value-id value-required")
 _TYPE |= {"fields": _FIELD, "element": _TYPE, "key": _TYPE, "value": _TYPE}
@@ -56,7 +56,7 @@ _METADATA |= {
 
 
 def foreign_keys(raw: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of table metadata that Iceberg has not, each by its path; those of properties and summaries are free.
+    """The paths of keys in table metadata that Iceberg does not define; properties and summaries may have any key.
 
     >>> foreign_keys({"format-version": 2, "x": 1, "refs": {"main": {"y": 1}}, "properties": {"z": "1"}})
     ('x', 'refs.main.y')
@@ -66,8 +66,8 @@ def foreign_keys(raw: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _foreign(value: Any, known: Mapping[str, Any], path: str) -> Iterator[str]:
     if isinstance(value, list):
-        for one in value:
-            yield from _foreign(one, known, path)
+        for item in value:
+            yield from _foreign(item, known, path)
     elif isinstance(value, dict):
         for key, below in value.items():
             if key not in known and _ANY not in known:
@@ -76,7 +76,7 @@ def _foreign(value: Any, known: Mapping[str, Any], path: str) -> Iterator[str]:
                 yield from _foreign(below, inside, f"{path}{key}.")
 
 
-# Iceberg, Manifests and Manifest Lists; the names are for writers that leave out the ids.
+# Iceberg, Manifests and Manifest Lists; the names are for writers that omit the ids.
 _ENTRY_IDS = {0: "status", 1: "snapshot_id", 2: "data_file", 3: "sequence_number", 4: "file_sequence_number"}
 _FILE_IDS = {
     100: "file_path", 101: "file_format", 102: "partition", 103: "record_count", 104: "file_size_in_bytes",
@@ -94,12 +94,12 @@ _LIST_IDS = {
 _PROPERTIES = {
     "schema", "schema-id", "partition-spec", "partition-spec-id", "format-version", "content", "iceberg.schema",
     "snapshot-id", "parent-snapshot-id", "sequence-number", "first-row-id", "added-rows", "key-metadata",
-    EDGES,  # who loses this mark reads more files, and no other rows
+    EDGES,  # without this mark more files are read, but the same rows
 }  # fmt: skip
 
 
 def foreign_fields(header: AvroHeader) -> tuple[str, ...]:
-    """The fields of a manifest or a manifest list that Iceberg has not, and the properties in its header.
+    """The fields of a manifest or a manifest list that Iceberg does not define, and such properties in its header.
 
     >>> from geolake_nb.formats.iceberg.avro_container import AvroHeader
     >>> fields = [{"name": "status", "type": "int", "field-id": 0}, {"name": "own", "type": "int", "field-id": 9000}]
@@ -108,24 +108,24 @@ def foreign_fields(header: AvroHeader) -> tuple[str, ...]:
     ('own', 'by')
     """
     fields = _fields(header.schema)
-    names = {one.get("name") for one in fields}
-    is_list = _LIST_IDS[500] in names or any(one.get("field-id") == 500 for one in fields)
-    found = list(_outside(fields, _LIST_IDS if is_list else _ENTRY_IDS))
-    for one in () if is_list else fields:
-        if one.get("field-id", 2 if one.get("name") == _ENTRY_IDS[2] else None) == 2:
-            found += _outside(_fields(one.get("type")), _FILE_IDS)
-    found += [key for key in header.metadata if key not in _PROPERTIES and not key.startswith("avro.")]
-    return tuple(dict.fromkeys(found))
+    names = {field.get("name") for field in fields}
+    is_list = _LIST_IDS[500] in names or any(field.get("field-id") == 500 for field in fields)
+    names_outside = list(_outside(fields, _LIST_IDS if is_list else _ENTRY_IDS))
+    for field in () if is_list else fields:
+        if field.get("field-id", 2 if field.get("name") == _ENTRY_IDS[2] else None) == 2:
+            names_outside += _outside(_fields(field.get("type")), _FILE_IDS)
+    names_outside += [key for key in header.metadata if key not in _PROPERTIES and not key.startswith("avro.")]
+    return tuple(dict.fromkeys(names_outside))
 
 
 def _fields(record: Any) -> list[Any]:
     listed = record.get("fields") if isinstance(record, dict) else None
-    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    return [field for field in listed if isinstance(field, dict)] if isinstance(listed, list) else []
 
 
 def _outside(fields: list[Any], known: Mapping[int, str]) -> Iterator[str]:
     names = set(known.values())
-    for one in fields:
-        id_ = one.get("field-id")
-        if id_ not in known if isinstance(id_, int) else one.get("name") not in names:
-            yield str(one.get("name"))
+    for field in fields:
+        id_ = field.get("field-id")
+        if id_ not in known if isinstance(id_, int) else field.get("name") not in names:
+            yield str(field.get("name"))

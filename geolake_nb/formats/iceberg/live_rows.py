@@ -9,9 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.raster_arrow import RASTER_V1, as_group
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.types import (
+from geolake_nb.errors import CorruptTableError, SchemaError
+from geolake_nb.formats.iceberg.bounds import arrow_type
+from geolake_nb.formats.iceberg.deletion_vectors import read_vector
+from geolake_nb.formats.iceberg.equality_deletes import equal_rows
+from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.types import (
     Field,
     GeographyType,
     GeometryEncoding,
@@ -23,13 +27,9 @@ from geolake_nb.core.types import (
     StringType,
     StructType,
 )
-from geolake_nb.errors import CorruptTableError, SchemaError
-from geolake_nb.formats.iceberg.bounds import arrow_type
-from geolake_nb.formats.iceberg.deletion_vectors import read_vector
-from geolake_nb.formats.iceberg.equality_deletes import equal_rows
-from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
-from geolake_nb.formats.parquet.file_columns import FileColumns
-from geolake_nb.formats.parquet.opening import open_parquet_file, read_column, value_batches
+from geolake_nb.parquet.file_columns import FileColumns
+from geolake_nb.parquet.opening import open_parquet_file, read_column, value_batches
+from geolake_nb.raster_data.arrow import RASTER_V1, as_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,24 +37,24 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from geolake_nb.core.types import DataType
     from geolake_nb.formats.iceberg.delete_index import DataFileRows, DeleteFile
     from geolake_nb.formats.iceberg.deletion_vectors import DeletionVector
     from geolake_nb.formats.iceberg.name_mapping import NameMapping
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.model.types import DataType
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["LAST_UPDATED", "PARTITION", "ROW_ID", "RowReader", "carried_schema", "carried_type"]
 
-# Iceberg 3, Reserved Field IDs: what a row keeps when it moves to another file.
+# Iceberg 3, Reserved Field IDs: the columns that a row keeps when it is rewritten to another file.
 ROW_ID = Field("_row_id", PrimitiveType("int64"), id=2147483540)
 LAST_UPDATED = Field("_last_updated_sequence_number", PrimitiveType("int64"), id=2147483539)
 PARTITION = Field("__geolake_partition", PrimitiveType("int64"))
-"""A column that no file has: a number that the reader is given for each file."""
+"""A virtual column: a number given for each file."""
 
 _FILE_PATH, _POS = 2147483546, 2147483545
 _BATCH_BYTES = 1 << 24
-_MOST_BATCH_ROWS = 16_384
-# Types that Spark has no column for, and those that carry their values through it.
+_MAX_BATCH_ROWS = 16_384
+# Types that Spark does not support, with the types that carry their values through it.
 _CARRIERS = {
     "float16": "float32",
     "time": "int64",
@@ -73,17 +73,17 @@ _CARRIERS = {
 
 
 def carried_schema(schema: Schema) -> Schema:
-    """The same columns with types that pass through Spark: shapes as they are stored, rasters as Havasu's group.
+    """The same columns with types that Spark supports: geometries as stored, rasters as Havasu's struct.
 
     >>> print(carried_schema(Schema(StructType((Field("t", PrimitiveType("time")), Field("g", GeometryType()))))))
     t: int64
     g: binary
     """
-    return Schema(StructType(tuple([_carried_field(one) for one in schema.fields])))
+    return Schema(StructType(tuple([_carried_field(field) for field in schema.fields])))
 
 
 class RowReader:
-    """Reads files of one table; lives as long as a task, and keeps what delete files say."""
+    """Reads files of one table; lives as long as a task, and caches delete files."""
 
     def __init__(self, storage: Storage, schema: Schema, names: NameMapping | None = None) -> None:
         """`schema` has the wanted columns; files without field ids are read by `names`, or refused."""
@@ -116,9 +116,9 @@ class RowReader:
             wanted = list(range(part * count // parts, (part + 1) * count // parts)) if groups is None else list(groups)
             where = f"{self._storage.location}/{file.key}"
             columns = _Columns(opened.schema_arrow, self._names, file.constants, where=where)
-            for places, batch in self._live(opened, file, columns, wanted):
+            for positions, batch in self._live(opened, file, columns, wanted):
                 try:
-                    yield self._fitted(batch, columns, file, places, partition)
+                    yield self._fitted(batch, columns, file, positions, partition)
                 except SchemaError as problem:
                     there = where if problem.where is None else f"{where}, column {problem.where}"
                     raise SchemaError(problem.what, where=there, remedy=problem.remedy) from problem
@@ -126,84 +126,86 @@ class RowReader:
     def _live(
         self, opened: pq.ParquetFile, file: DataFileRows, columns: _Columns, groups: Sequence[int]
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """The rows that no delete file takes away, with their places in the file."""
-        starts = np.cumsum([0, *(opened.metadata.row_group(one).num_rows for one in range(opened.num_row_groups))])
-        vectors, positions = self._vectors(file, int(starts[-1])), self._deleted_positions(file)
-        equality = [(self._equality_table(one), one) for one in file.deletes if one.kind == "equality"]
-        needed = {id_ for _, one in equality for id_ in one.equality_ids}
+        """The rows that no delete file deletes, with their positions in the file."""
+        starts = np.cumsum(
+            [0, *(opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups))]
+        )
+        vectors, deleted = self._vectors(file, int(starts[-1])), self._deleted_positions(file)
+        equality = [(self._equality_table(delete), delete) for delete in file.deletes if delete.kind == "equality"]
+        needed = {id_ for _, delete in equality for id_ in delete.equality_ids}
         names = columns.names([*self._fields, *(Field("", StringType(), id=id_) for id_ in sorted(needed))])
-        size = max(1, min(_MOST_BATCH_ROWS, file.rows * _BATCH_BYTES // max(1, file.bytes)))
+        size = max(1, min(_MAX_BATCH_ROWS, file.rows * _BATCH_BYTES // max(1, file.bytes)))
         for group in groups:
             row = int(starts[group])
-            # A file may have none of the columns, and has rows all the same: its first column tells how many.
+            # A file may have none of the columns but still have rows: its first column gives the count.
             read = names or opened.schema_arrow.names[:1]
             for batch in value_batches(opened, read, rows=size, groups=[group]):
-                places = np.arange(row, row + len(batch))
+                positions = np.arange(row, row + len(batch))
                 keep = np.ones(len(batch), np.bool_)
-                first, end = np.searchsorted(positions, [row, row + len(batch)])
-                for gone in (positions[first:end], *(one.between(row, row + len(batch)) for one in vectors)):
-                    keep[gone - row] = False
+                first, end = np.searchsorted(deleted, [row, row + len(batch)])
+                for removed in (deleted[first:end], *(vector.between(row, row + len(batch)) for vector in vectors)):
+                    keep[removed - row] = False
                 row += len(batch)
-                for table, one in equality:
-                    held = [
-                        columns.leaf(batch, id_, one.equality_fields.get(id_), table.column(place).type)
-                        for place, id_ in enumerate(one.equality_ids)
+                for table, delete in equality:
+                    leaves = [
+                        columns.leaf(batch, id_, delete.equality_fields.get(id_), table.column(index).type)
+                        for index, id_ in enumerate(delete.equality_ids)
                     ]
-                    keep &= ~equal_rows(held, table)
+                    keep &= ~equal_rows(leaves, table)
                 if keep.all():
-                    yield places, batch
+                    yield positions, batch
                 elif keep.any():
-                    yield places[keep], batch.filter(pa.array(keep))
+                    yield positions[keep], batch.filter(pa.array(keep))
 
     def _fitted(
-        self, batch: pa.RecordBatch, columns: _Columns, file: DataFileRows, places: NDArray[np.int64], partition: int
+        self, batch: pa.RecordBatch, columns: _Columns, file: DataFileRows, positions: NDArray[np.int64], partition: int
     ) -> pa.RecordBatch:
         arrays: list[pa.Array] = []
         for field, kind in zip(self._fields, self._carried.arrow.types, strict=True):
             if field.name == PARTITION.name and field.id is None:
-                arrays.append(pa.repeat(pa.scalar(partition, kind), len(places)))
+                arrays.append(pa.repeat(pa.scalar(partition, kind), len(positions)))
                 continue
-            array = columns.find(batch, field, kind, len(places))
+            array = columns.find(batch, field, kind, len(positions))
             if field.id == ROW_ID.id and file.first_row_id is not None:
-                array = pc.coalesce(array, pa.array(places + file.first_row_id, kind))
+                array = pc.coalesce(array, pa.array(positions + file.first_row_id, kind))
             if field.id == LAST_UPDATED.id:
                 array = pc.coalesce(array, pa.scalar(file.sequence_number, kind))
             arrays.append(array)
-        return self._carried.fit(pa.RecordBatch.from_arrays(arrays, [one.name for one in self._fields]))
+        return self._carried.fit(pa.RecordBatch.from_arrays(arrays, [column.name for column in self._fields]))
 
     def _vectors(self, file: DataFileRows, rows: int) -> list[DeletionVector]:
-        """The deletion vectors of a file that has so many rows."""
-        wanted = [one for one in file.deletes if one.kind == "deletion-vector"]
-        blobs = ((one, self._storage.read_range(one.key, one.offset, one.length)) for one in wanted)
-        return [read_vector(blob, rows=rows, where=f"{self._storage.location}/{one.key}") for one, blob in blobs]
+        """The deletion vectors of a file of that many rows."""
+        wanted = [delete for delete in file.deletes if delete.kind == "deletion-vector"]
+        blobs = ((delete, self._storage.read_range(delete.key, delete.offset, delete.length)) for delete in wanted)
+        return [read_vector(blob, rows=rows, where=f"{self._storage.location}/{delete.key}") for delete, blob in blobs]
 
     def _deleted_positions(self, file: DataFileRows) -> NDArray[np.int64]:
-        """The places of rows that position deletes take away, sorted."""
-        found = [np.zeros(0, np.int64)]
-        for one in file.deletes:
-            if one.kind == "position":
-                table = self._position_table(one)
+        """The positions of rows that position deletes delete, sorted."""
+        positions = [np.zeros(0, np.int64)]
+        for delete in file.deletes:
+            if delete.kind == "position":
+                table = self._position_table(delete)
                 mine = pc.equal(table.column(0), pa.scalar(file.path, table.column(0).type))
-                found.append(table.column(1).filter(mine).drop_null().cast(pa.int64()).to_numpy())
-        return np.sort(np.concatenate(found))
+                positions.append(table.column(1).filter(mine).drop_null().cast(pa.int64()).to_numpy())
+        return np.sort(np.concatenate(positions))
 
-    def _position_table(self, one: DeleteFile) -> pa.Table:
-        if one.key not in self._positions:
-            self._positions[one.key] = self._delete_columns(one, (_FILE_PATH, _POS))
-        return self._positions[one.key]
+    def _position_table(self, delete: DeleteFile) -> pa.Table:
+        if delete.key not in self._positions:
+            self._positions[delete.key] = self._delete_columns(delete, (_FILE_PATH, _POS))
+        return self._positions[delete.key]
 
-    def _equality_table(self, one: DeleteFile) -> pa.Table:
-        if one.key not in self._equality:
-            self._equality[one.key] = self._delete_columns(one, one.equality_ids)
-        return self._equality[one.key]
+    def _equality_table(self, delete: DeleteFile) -> pa.Table:
+        if delete.key not in self._equality:
+            self._equality[delete.key] = self._delete_columns(delete, delete.equality_ids)
+        return self._equality[delete.key]
 
-    def _delete_columns(self, one: DeleteFile, ids: tuple[int, ...]) -> pa.Table:
-        where = f"{self._storage.location}/{one.key}"
-        with open_parquet_file(self._storage, one.key) as file:
+    def _delete_columns(self, delete: DeleteFile, ids: tuple[int, ...]) -> pa.Table:
+        where = f"{self._storage.location}/{delete.key}"
+        with open_parquet_file(self._storage, delete.key) as file:
             columns = _Columns(file.schema_arrow, None, {}, where=where)
             paths = [columns.path(id_) for id_ in ids]
             if not ids or None in paths:
-                raise CorruptTableError("the delete file lacks the columns that say what it deletes", where=where)
+                raise CorruptTableError("the delete file lacks the columns that identify the deleted rows", where=where)
             table = read_column(file, [".".join(path) for path in paths if path])
             arrays = [_leaf(table, path) for path in paths if path]
         fields = [pa.field(str(id_), array.type) for id_, array in zip(ids, arrays, strict=True)]
@@ -233,16 +235,16 @@ class _Columns:
         return self._paths.get(id_)
 
     def names(self, fields: Sequence[Field]) -> list[str]:
-        """What to read for these top-level fields, by the names of the file; each once."""
-        found = [self._top(one) for one in fields]
-        return list(dict.fromkeys(name for name in found if name is not None))
+        """The distinct names in the file of these top-level fields."""
+        tops = [self._top(field) for field in fields]
+        return list(dict.fromkeys(name for name in tops if name is not None))
 
     def _top(self, field: Field) -> str | None:
         path = None if field.id is None else self._paths.get(field.id)
         return None if path is None else path[0]
 
     def find(self, batch: pa.RecordBatch, field: Field, kind: pa.DataType, rows: int) -> pa.Array:
-        """A top-level column as the table has it."""
+        """A top-level column in the form of the table."""
         name = self._top(field)
         path = self._paths.get(field.id) if field.id is not None else None
         if name is None or (path is not None and len(path) > 1):
@@ -251,7 +253,7 @@ class _Columns:
         return self._shaped(batch.column(index), self._schema.field(name), field.type, kind)
 
     def leaf(self, batch: pa.RecordBatch, id_: int, field: Field | None, kind: pa.DataType) -> pa.Array:
-        """The values of a column that has one value a row, wherever it lies; of that kind if nobody knows it."""
+        """The values of a column with one value per row, nested or not; of type `kind` if its field is unknown."""
         path = self._paths.get(id_)
         if path is not None:
             return _leaf(batch, path)
@@ -260,15 +262,15 @@ class _Columns:
         return self._missing(field, arrow_type(field.type) or kind, len(batch))
 
     def _missing(self, field: Field, kind: pa.DataType, rows: int) -> pa.Array:
-        """What a column has in every row that the file lacks."""
-        # Iceberg, Column Projection: the value of an identity partition goes before the default.
+        """The constant value of a column that the file lacks."""
+        # Iceberg, Column Projection: the value of an identity partition takes precedence over the default.
         constant = None if field.id is None else self._constants.get(field.id)
         if constant is None:
             return _absent(field, kind, rows)
         return _carried_values(pa.repeat(constant, rows), kind).cast(kind)
 
     def _shaped(self, array: pa.Array, here: pa.Field, type_: DataType, kind: pa.DataType) -> pa.Array:
-        """The values with the fields that the table has, in its order and by its names."""
+        """The values with the fields of the table, in its order and with its names."""
         if isinstance(type_, RasterType):
             return as_group(array, kind)
         if isinstance(type_, StructType):
@@ -287,30 +289,30 @@ class _Columns:
         return _carried_values(array, kind)
 
     def _struct(self, array: pa.Array, here: pa.Field, type_: StructType, kind: pa.DataType) -> pa.Array:
-        inside = [here.type.field(place) for place in range(here.type.num_fields)]
+        inside = [here.type.field(index) for index in range(here.type.num_fields)]
         children: list[pa.Array] = []
-        for place, field in enumerate(type_.fields):
-            wanted = kind.field(place).type
-            found = next((number for number, one in enumerate(inside) if _id_of(one) == field.id), None)
-            if found is None:
+        for index, field in enumerate(type_.fields):
+            wanted = kind.field(index).type
+            position = next((number for number, stored in enumerate(inside) if _id_of(stored) == field.id), None)
+            if position is None:
                 children.append(self._missing(field, wanted, len(array)))
             else:
-                children.append(self._shaped(array.field(found), inside[found], field.type, wanted))
-        fields = [pa.field(one.name, child.type) for one, child in zip(type_.fields, children, strict=True)]
+                children.append(self._shaped(array.field(position), inside[position], field.type, wanted))
+        fields = [pa.field(column.name, child.type) for column, child in zip(type_.fields, children, strict=True)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null())
 
 
 def _walk(schema: pa.Schema) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The ids of all columns that are reached through structs, with their paths, and those of what is inside others."""
-    stack: list[tuple[tuple[str, ...], pa.Field]] = [((one.name,), one) for one in schema]
+    """The ids and paths of all columns, including those nested in structs, lists and maps."""
+    stack: list[tuple[tuple[str, ...], pa.Field]] = [((field_.name,), field_) for field_ in schema]
     while stack:
         path, field = stack.pop()
         id_ = _id_of(field)
         if id_ is not None:
             yield id_, path
         if pa.types.is_struct(field.type):
-            inside = [field.type.field(place) for place in range(field.type.num_fields)]
-            stack += [((*path, one.name), one) for one in inside]
+            inside = [field.type.field(index) for index in range(field.type.num_fields)]
+            stack += [((*path, child.name), child) for child in inside]
 
 
 def _id_of(field: pa.Field) -> int | None:
@@ -327,7 +329,7 @@ def _leaf(table: pa.Table | pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
 
 
 def _absent(field: Field, kind: pa.DataType, rows: int) -> pa.Array:
-    """What a file without the column has in every row."""
+    """The values of a column that the file lacks."""
     default = field.metadata.get("initial-default")
     if default is None:
         return pa.nulls(rows, kind)
@@ -335,31 +337,31 @@ def _absent(field: Field, kind: pa.DataType, rows: int) -> pa.Array:
 
 
 def _default(value: Any, type_: DataType, kind: pa.DataType) -> pa.Scalar:
-    # Iceberg, JSON single-value serialization: numbers are numbers, bytes hexadecimal, times ISO texts.
+    # Iceberg, JSON single-value serialization: numbers are numbers, bytes hexadecimal, times ISO strings.
     if isinstance(value, str) and pa.types.is_binary(kind):
         text = value.replace("-", "") if type_ == PrimitiveType("uuid") else value
         return pa.scalar(bytes.fromhex(text), kind)
     if isinstance(type_, PrimitiveType) and isinstance(value, str) and not pa.types.is_string(kind):
-        from geolake_nb.formats.parquet.footer_scalars import arrow_type_of
+        from geolake_nb.parquet.footer_scalars import arrow_type_of
 
-        meant = arrow_type_of(type_)
-        if meant is not None:
-            return pa.scalar(value).cast(meant).cast(kind)
+        default_type = arrow_type_of(type_)
+        if default_type is not None:
+            return pa.scalar(value).cast(default_type).cast(kind)
     if isinstance(value, dict | list):
-        raise SchemaError("a default of nested values is not read here", where="initial-default")
+        raise SchemaError("a default of a nested type is not supported", where="initial-default")
     return pa.scalar(value, kind)
 
 
 def _carried_values(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    held = array.type
-    if pa.types.is_int64(kind) and (pa.types.is_time(held) or pa.types.is_timestamp(held)):
-        unit = pa.time64("us") if pa.types.is_time(held) else pa.timestamp("ns", held.tz)
+    source = array.type
+    if pa.types.is_int64(kind) and (pa.types.is_time(source) or pa.types.is_timestamp(source)):
+        unit = pa.time64("us") if pa.types.is_time(source) else pa.timestamp("ns", source.tz)
         return array.cast(unit).cast(pa.int64())
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(held) and kind.tz is not None and held.tz is None:
-        return array.cast(pa.timestamp(held.unit, kind.tz))  # INT96 are instants
-    promoted = (pa.types.is_float64(kind) and pa.types.is_float32(held)) or (
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(source) and kind.tz is not None and source.tz is None:
+        return array.cast(pa.timestamp(source.unit, kind.tz))  # INT96 are instants
+    promoted = (pa.types.is_float64(kind) and pa.types.is_float32(source)) or (
         # Iceberg, Schema Evolution: dates may have become timestamps.
-        pa.types.is_timestamp(kind) and pa.types.is_date(held)
+        pa.types.is_timestamp(kind) and pa.types.is_date(source)
     )
     return array.cast(kind) if promoted else array
 
@@ -382,7 +384,7 @@ def carried_type(type_: DataType) -> DataType:
     if isinstance(type_, StringType):
         return StringType()
     if isinstance(type_, StructType):
-        return StructType(tuple([_carried_field(one) for one in type_.fields]))
+        return StructType(tuple([_carried_field(field) for field in type_.fields]))
     if isinstance(type_, ListType):
         return ListType(_carried_field(type_.element))
     if isinstance(type_, MapType):
@@ -401,8 +403,8 @@ _GROUP_NAMES: Mapping[pa.DataType, str] = {
 
 def _group_type(kind: pa.DataType) -> DataType:
     if pa.types.is_struct(kind):
-        fields = [kind.field(place) for place in range(kind.num_fields)]
-        return StructType(tuple([Field(one.name, _group_type(one.type)) for one in fields]))
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        return StructType(tuple([Field(child.name, _group_type(child.type)) for child in fields]))
     if pa.types.is_list(kind):
         return ListType(Field("element", _group_type(kind.value_type)))
     return StringType() if pa.types.is_string(kind) else PrimitiveType(_GROUP_NAMES[kind])

@@ -1,4 +1,4 @@
-"""Where an Iceberg table keeps what: its newest metadata file, and its paths if it was moved."""
+"""The newest metadata file of an Iceberg table, and the paths of its files if it was moved."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import NotATableError, StorageError
-from geolake_nb.formats.storage_place import clean_key, is_url
+from geolake_nb.storage.location import clean_key, is_url
 
 if TYPE_CHECKING:
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["PathMap", "find_metadata", "has_metadata", "is_metadata_path", "require_metadata", "split_metadata_path"]
 
 _FOLDER = "metadata"
 _HINT = f"{_FOLDER}/version-hint.text"
 # Hadoop tables write v3.metadata.json, catalogs 00003-<uuid>.metadata.json, both also with gzip.
-_NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.+)(?:\.gz\.metadata\.json|\.metadata\.json(?:\.gz)?)")
-_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+_NAME = re.compile(r"(?:v(\d{1,18})|(\d{1,18})-.+)(?:\.(?:gz|zstd)\.metadata\.json|\.metadata\.json(?:\.gz|\.zst)?)")
+_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json", ".metadata.json.zst")
 _LONGEST_HINT = 1024
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss", "wasbs": "abfss"}
 
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """Turns the paths that a table stores into paths below its root, wherever the table was moved to.
+    """Maps the paths that a table stores to paths below its root, even if the table was moved.
 
-    A path below the location that the metadata names is looked for at the same place below the root where the
-    table lies now; any other path stays as it is.
+    A path below the location in the metadata becomes the same relative path below the current root of the
+    table; any other path stays as it is.
 
     >>> paths = PathMap("s3://old/t", "/new/t")
     >>> paths.key("s3a://old/t/data/a.parquet"), paths.key("s3://other/b.parquet")
@@ -39,10 +39,10 @@ class PathMap:
     stored: str
     """The location in the metadata."""
     root: str
-    """Where the table lies."""
+    """The current root of the table."""
 
     def key(self, path: str) -> str:
-        """The path as `Storage.read` takes it."""
+        """The path as a key of `Storage.read`."""
         below = _below(path, self.root)
         if below is None:
             below = _below(path, self.stored)
@@ -98,9 +98,9 @@ def has_metadata(storage: Storage) -> bool:
 def find_metadata(storage: Storage) -> str | None:
     """The newest metadata file of the table at the root, by its version hint or else by its number.
 
-    `None` where there is none. A hint that names a file that is not there is passed over.
+    `None` if there is none. A hint that names a missing file is ignored.
     """
-    hinted = storage.ahead(lambda: _read_hint(storage))
+    hinted = storage.prefetch(lambda: _read_hint(storage))
     modified = {posixpath.basename(entry.path): entry.modified for entry in storage.list(_FOLDER)}
     names = {name for name in modified if is_metadata_path(name)}
     if not names:
@@ -125,11 +125,11 @@ def _read_hint(storage: Storage) -> str | None:
 def _hinted(hint: str, names: set[str]) -> str | None:
     if not hint.isdigit() or len(hint) > 18:
         return next((name for name in (hint, *(f"{hint}{ending}" for ending in _ENDINGS)) if name in names), None)
-    # The hint is written after the file, if at all: Iceberg for Java goes on from it to the last version.
-    found, version = None, int(hint)
+    # The hint is written after the file, if at all: Iceberg for Java searches on from it to the last version.
+    newest, version = None, int(hint)
     while following := next((name for ending in _ENDINGS if (name := f"v{version}{ending}") in names), None):
-        found, version = following, version + 1
-    return found
+        newest, version = following, version + 1
+    return newest
 
 
 def _version(name: str) -> int:
@@ -139,11 +139,11 @@ def _version(name: str) -> int:
 
 def require_metadata(storage: Storage) -> str:
     """The same as `find_metadata`, with an error where there is none."""
-    found = find_metadata(storage)
-    if found is None:
+    path = find_metadata(storage)
+    if path is None:
         raise NotATableError(
-            "no Iceberg table: there is no metadata file in its folder 'metadata'",
+            "not an Iceberg table: there is no metadata file in the folder 'metadata'",
             where=storage.location,
             remedy="give the root of a table or one of its .metadata.json files",
         )
-    return found
+    return path

@@ -1,4 +1,4 @@
-"""Manifest lists and manifests as Arrow tables, with what entries inherit filled in."""
+"""Manifest lists and manifests as Arrow tables, with inherited values of entries filled in."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.location import PathMap
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot
     from geolake_nb.formats.iceberg.partition_values import PartitionColumns
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["MANIFEST_SCHEMA", "Content", "ManifestReader", "Status", "listed_manifests", "read_manifest_list"]
 
@@ -41,7 +41,7 @@ class Status(enum.IntEnum):
 
 
 class Content(enum.IntEnum):
-    """What the rows of a file are."""
+    """The content of a file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -77,12 +77,12 @@ MANIFEST_SCHEMA = pa.schema(
         pa.field("first_row_id", pa.int64()),
     ]
 )
-"""The columns of `IcebergDetails.manifests`; numbers that a list leaves out are null."""
+"""The columns of `IcebergDetails.manifests`; numbers that a list omits are null."""
 
 # Field ids of the manifest list, in the order of the columns above.
 _LIST_IDS = (500, 501, 502, 517, 515, 516, 503, 504, 505, 506, 512, 513, 514, 507, 519, 520)
 _SUMMARY_IDS = {509: "contains_null", 518: "contains_nan", 510: "lower_bound", 511: "upper_bound"}
-# For writers that leave out the ids; the last three are how version 1 spelled the counts at first.
+# For writers that omit the ids; the last three are the names of the counts in early version 1.
 _LIST_NAMES = {
     "manifest_path": 500,
     "manifest_length": 501,
@@ -105,7 +105,7 @@ _LIST_NAMES = {
     "first_row_id": 520,
 }
 
-# How many bytes of packed manifests are held at a time, and kept for the next question.
+# How many bytes of compressed manifests are in memory at a time, and cached for the next query.
 _AT_ONCE = 64 * 1024 * 1024
 _KEPT = 128 * 1024 * 1024
 _WORKERS = 2
@@ -134,7 +134,7 @@ def read_manifest_list(data: bytes, *, where: str) -> pa.Table:
 
 def _ids(schema: Any, names: dict[str, int]) -> dict[str, int]:
     fields = schema["fields"]
-    return {one["name"]: one.get("field-id", names.get(one["name"], -1)) for one in fields}
+    return {field["name"]: field.get("field-id", names.get(field["name"], -1)) for field in fields}
 
 
 def _list_table(rows: list[dict[int, Any]], schema: Any) -> pa.Table:
@@ -144,7 +144,7 @@ def _list_table(rows: list[dict[int, Any]], schema: Any) -> pa.Table:
         if field.name == "is_deletes":
             values = [bool(value) for value in values]
         elif field.name == "partitions":
-            values = [None if value is None else [_summary(one) for one in value] for value in values]
+            values = [None if value is None else [_summary(summary) for summary in value] for value in values]
         columns[field.name] = pa.array(values, field.type)
     paths = columns["path"]
     if paths.null_count:
@@ -157,7 +157,7 @@ def _summary(raw: Any) -> dict[str, Any]:
 
 
 def listed_manifests(snapshot: StoredSnapshot) -> pa.Table:
-    """The manifests that a snapshot of version 1 names itself, without a list.
+    """The manifests that a version 1 snapshot lists inline, without a manifest list.
 
     >>> import datetime as dt
     >>> from geolake_nb.formats.iceberg.metadata import StoredSnapshot
@@ -179,9 +179,9 @@ class _Job:
 
 
 class ManifestReader:
-    """Reads the live entries of manifests, once for the files and again for each column that is asked about.
+    """Reads the live entries of manifests, once for the files and again for each column that is queried.
 
-    The packed bytes are kept between the questions as long as they are few.
+    The compressed bytes are cached between queries if they are small.
     """
 
     def __init__(self, storage: Storage, paths: PathMap, manifests: pa.Table, partitions: PartitionColumns) -> None:
@@ -191,14 +191,14 @@ class ManifestReader:
         self._partitions = partitions
         self._kept: dict[str, bytes] = {}
         self.foreign: set[str] = set()
-        """What the manifests that were read hold beside what Iceberg defines."""
+        """Fields of the manifests read so far that Iceberg does not define."""
         self.marked: dict[int, frozenset[int]] = {}
-        """By the place of a data manifest that was read, the columns whose bounds are marked to hold edges."""
+        """The columns whose bounds are marked to cover edges, by the index of the data manifest."""
 
     def files(self, *, deletes: bool, wanted: Sequence[int], bounds: Sequence[Pool]) -> pa.Table:
         """The live entries of the data manifests or of the delete manifests.
 
-        For each wanted column id `k` there are `k.NULLS` and the bounds asked for, such as `k.LOWER`, as bytes.
+        For each wanted column id `k` there are `k.NULLS` and the requested bounds, such as `k.LOWER`, as bytes.
         """
 
         def columns(entries: EntryColumns, job: _Job) -> pa.Table:
@@ -213,7 +213,7 @@ class ManifestReader:
             return _no_files(self._partitions, wanted, bounds, deletes=deletes)
         table = pa.concat_tables(tables, promote_options="default").combine_chunks()
         firsts = self._manifests["first_row_id"].fill_null(-1).to_numpy()
-        # Only tables of version 3 have row ids; nothing is spent on those of others.
+        # Only tables of version 3 have row ids.
         return table if deletes or not (firsts >= 0).any() else _with_row_ids(table, firsts)
 
     def statistics(self, column: int, *, lower: Pool = Pool.LOWER, upper: Pool = Pool.UPPER) -> pa.Table:
@@ -239,7 +239,7 @@ class ManifestReader:
             return [columns(entries, job) for entries in read_entries(data, wanted=wanted, where=job.path)]
 
         jobs = self._jobs(deletes=deletes)
-        # Unpacking and the walk leave the interpreter free, so that a second thread pays.
+        # Decompression and the walk release the GIL, so that a second thread helps.
         with ThreadPoolExecutor(_WORKERS) as pool:
             for some in self._chunks(jobs):
                 chunk = zip(some, self._fetch(some), strict=True)
@@ -274,17 +274,17 @@ class ManifestReader:
 
     def _fetch(self, jobs: list[_Job]) -> list[bytes]:
         missing = [job.key for job in jobs if job.key not in self._kept]
-        found = dict(zip(missing, self._storage.read_many(missing), strict=True))
-        data = [self._kept[job.key] if job.key in self._kept else found[job.key] or b"" for job in jobs]
+        fetched = dict(zip(missing, self._storage.read_many(missing), strict=True))
+        data = [self._kept[job.key] if job.key in self._kept else fetched[job.key] or b"" for job in jobs]
         room = _KEPT - sum(map(len, self._kept.values()))
-        if sum(len(one or b"") for one in found.values()) <= room:
-            self._kept |= {key: one or b"" for key, one in found.items()}
+        if sum(len(blob or b"") for blob in fetched.values()) <= room:
+            self._kept |= {key: blob or b"" for key, blob in fetched.items()}
         return data
 
 
 def _is_live(entries: EntryColumns) -> pa.Array:
     status = entries.longs(EntryField.STATUS)
-    known = pc.is_in(status, value_set=pa.array([one.value for one in Status]))
+    known = pc.is_in(status, value_set=pa.array([member.value for member in Status]))
     if not pc.all(known, min_count=0).as_py():
         raise CorruptTableError("an entry has an unknown status", where=entries.where)
     return pc.not_equal(status, Status.DELETED.value)
@@ -301,9 +301,9 @@ def _file_columns(
     if count and pc.min(rows).as_py() < 0:
         raise CorruptTableError("an entry has a negative record_count", where=job.path)
     content = pc.fill_null(entries.longs(EntryField.CONTENT), Content.DATA.value)
-    strange = sorted(set(pc.unique(content).to_pylist()) - {one.value for one in Content})
-    if strange:  # it may take rows away, for all that is known of it
-        raise UnsupportedTableError(f"an entry has the content {strange[0]}, which is not known", where=job.path)
+    strange = sorted(set(pc.unique(content).to_pylist()) - {member.value for member in Content})
+    if strange:  # it may delete rows
+        raise UnsupportedTableError(f"an entry has the content {strange[0]}, which is not supported", where=job.path)
     columns: dict[str, pa.Array] = {
         "path": path,
         "bytes": entries.longs(EntryField.FILE_SIZE_IN_BYTES),
@@ -346,12 +346,12 @@ def _with_row_ids(table: pa.Table, firsts: NDArray[np.int64]) -> pa.Table:
     starts = np.searchsorted(manifest, manifest)
     inherited = firsts[manifest] + before - before[starts]
     ids = np.where(takes, inherited, stored.fill_null(0).to_numpy(zero_copy_only=False))
-    place = table.column_names.index("first_row_id")
-    return table.set_column(place, "first_row_id", pa.array(ids, pa.int64(), mask=firsts[manifest] < 0))
+    position = table.column_names.index("first_row_id")
+    return table.set_column(position, "first_row_id", pa.array(ids, pa.int64(), mask=firsts[manifest] < 0))
 
 
 def _with_targets(table: pa.Table, entries: EntryColumns) -> pa.Table:
-    """The columns that only delete files have: what they delete from, and how."""
+    """The columns that only delete files have: what they delete from, and by what."""
     arrays = (
         entries.texts(EntryField.REFERENCED_DATA_FILE),
         entries.longs(EntryField.CONTENT_OFFSET),
@@ -396,4 +396,4 @@ def _stated_spec(entries: EntryColumns) -> int:
     try:
         return int(entries.header.metadata.get("partition-spec-id", b"0"))
     except ValueError:
-        raise CorruptTableError("the partition-spec-id is no number", where=entries.where) from None
+        raise CorruptTableError("the partition-spec-id is not a number", where=entries.where) from None

@@ -8,14 +8,14 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.schema_iceberg import from_iceberg_schema
-from geolake_nb.core.untrusted_json import MAX_LENGTH, load_json
 from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableError, VersionError
+from geolake_nb.formats.iceberg.schema import from_iceberg_schema
+from geolake_nb.text.untrusted_json import MAX_LENGTH, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from geolake_nb.core.schema import Schema
+    from geolake_nb.model.schema import Schema
 
 __all__ = [
     "TRANSACTION",
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 TRANSACTION = "geolake.transaction"
-"""The key in the summary of a snapshot under which a change of this toolkit is known."""
+"""The key in the summary of a snapshot that identifies a change of this package."""
 
 NEWEST_VERSION = 3
 
 _NO_SNAPSHOT = -1
 _FIRST_PARTITION_ID = 1000
-# Iceberg, Table Metadata Fields: what a version 2 table must have and a version 1 table may leave out.
+# Iceberg, Table Metadata Fields: required in version 2 and optional in version 1.
 _REQUIRED_SINCE_2 = (
     "schemas",
     "partition-specs",
@@ -52,7 +52,7 @@ _QUOTED = re.compile(r"\s*(?:geometry|geography)\s*\(\s*['\"]", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """How a partition value comes out of a column.
+    """How a partition value is derived from a column.
 
     >>> PartitionField("ts_day", 4, "day", 1000).describe("ts"), PartitionField("a", 1, "identity", 1001).describe("a")
     ('day(ts)', 'a')
@@ -65,7 +65,7 @@ class PartitionField:
     field_id: int
 
     def describe(self, source: str) -> str:
-        """The transform as one calls it in SQL."""
+        """The transform as a SQL expression."""
         if self.transform == "identity":
             return source
         name, _, width = self.transform.partition("[")
@@ -81,30 +81,30 @@ class PartitionSpec:
 
     @property
     def is_unpartitioned(self) -> bool:
-        """Whether all files are in one partition: without fields, or where every one of them is dropped.
+        """Whether all files are in one partition: there are no fields, or all of them are dropped.
 
         >>> dropped = PartitionField("a", 1, "void", 1000)
         >>> PartitionSpec(0).is_unpartitioned, PartitionSpec(1, (dropped,)).is_unpartitioned
         (True, True)
         """
         # Iceberg, Partition Evolution: in version 1, a field that is dropped becomes `void`.
-        return all(one.transform == "void" for one in self.fields)
+        return all(field.transform == "void" for field in self.fields)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A snapshot as the metadata lists it."""
+    """A snapshot as listed in the metadata."""
 
     snapshot_id: int
     timestamp: dt.datetime
     manifest_list: str | None
-    """`None` in tables of version 1 that name their manifests here."""
+    """`None` in tables of version 1 that list their manifests inline."""
     manifests: tuple[str, ...] = ()
     parent_id: int | None = None
     sequence_number: int = 0
     schema_id: int | None = None
     key_id: str | None = None
-    """Of the key that the manifest list is encrypted with."""
+    """The id of the key that the manifest list is encrypted with."""
     summary: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
@@ -124,7 +124,7 @@ class SnapshotRef:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableMetadata:
-    """One metadata file, checked as far as reading needs it."""
+    """One metadata file, validated as far as reading requires."""
 
     raw: Mapping[str, Any]
     """The file as read."""
@@ -149,7 +149,7 @@ class TableMetadata:
         wanted = self.current_schema_id if schema_id is None else schema_id
         if wanted not in self.schemas:
             known = ", ".join(map(str, sorted(self.schemas)))
-            raise CorruptTableError(f"no schema has the id {wanted}", where=self.where, remedy=f"there are: {known}")
+            raise CorruptTableError(f"no schema has the id {wanted}", where=self.where, remedy=f"known ids: {known}")
         try:
             return from_iceberg_schema(self.schemas[wanted], properties=self.properties)
         except SchemaError as error:
@@ -157,15 +157,15 @@ class TableMetadata:
 
     @property
     def has_quoted_types(self) -> bool:
-        """Whether a type stands in PyIceberg's quoted form, which Iceberg for Java cannot read."""
+        """Whether a type is in PyIceberg's quoted form, which Iceberg for Java cannot read."""
         return any(_has_quoted(schema) for schema in self.schemas.values())
 
     def pick(
         self, *, snapshot_id: int | None = None, timestamp: dt.datetime | None = None, ref: str | None = None
     ) -> StoredSnapshot | None:
-        """The snapshot asked for, else the current one, `None` for a table without any."""
-        asked = [one is not None for one in (snapshot_id, timestamp, ref)]
-        if sum(asked) > 1:
+        """The requested snapshot, else the current one, `None` for a table without any."""
+        given = [choice is not None for choice in (snapshot_id, timestamp, ref)]
+        if sum(given) > 1:
             what = "more than one of snapshot id, time and ref is given"
             raise VersionError(what, where=self.where, remedy="give one of them")
         if ref is not None:
@@ -188,36 +188,46 @@ class TableMetadata:
             raise VersionError(f"no branch or tag {name!r}", where=self.where, remedy=_some_of(self.refs))
         wanted = self.refs[name].snapshot_id
         if wanted not in self.snapshots:
-            raise CorruptTableError(f"the ref {name!r} names a snapshot that is not listed", where=self.where)
+            raise CorruptTableError(f"the ref {name!r} refers to a snapshot that is not listed", where=self.where)
         return self.snapshots[wanted]
 
     def _at(self, timestamp: dt.datetime) -> StoredSnapshot:
         moment = timestamp.replace(tzinfo=dt.UTC) if timestamp.tzinfo is None else timestamp
-        log = self.snapshot_log or tuple((one.timestamp, one.snapshot_id) for one in self.snapshots.values())
+        log = self.snapshot_log or tuple(
+            (snapshot.timestamp, snapshot.snapshot_id) for snapshot in self.snapshots.values()
+        )
         earlier = [(when, id_) for when, id_ in log if when <= moment and id_ in self.snapshots]
         if not earlier:
             first = min((when for when, _ in log), default=None)
-            remedy = "the table has no snapshots" if first is None else f"the first is of {first.isoformat()}"
+            remedy = "the table has no snapshots" if first is None else f"the first is from {first.isoformat()}"
             raise VersionError(f"no snapshot at {moment.isoformat()}", where=self.where, remedy=remedy)
-        return self.snapshots[max(earlier, key=lambda one: one[0])[1]]
+        return self.snapshots[max(earlier, key=lambda entry: entry[0])[1]]
 
 
 def read_metadata(data: bytes, *, where: str) -> TableMetadata:
-    """The table metadata in the bytes of its file, be they packed or not.
+    """The table metadata from the bytes of its file, compressed or not.
 
     >>> read_metadata(b'{"format-version": 42}', where="v1.metadata.json")
     Traceback (most recent call last):
-    geolake_nb.errors.UnsupportedTableError: v1.metadata.json: Iceberg format version 42 is not known; ...
+    geolake_nb.errors.UnsupportedTableError: v1.metadata.json: Iceberg format version 42 is unknown; ...
     """
     text = unpacked_metadata(data, where=where)
     raw = load_json(text, what="the table metadata", where=where, error=CorruptTableError)
     if not isinstance(raw, dict):
-        raise CorruptTableError("the table metadata is no JSON object", where=where)
+        raise CorruptTableError("the table metadata is not a JSON object", where=where)
+    if "view-uuid" in raw:  # Iceberg View Spec, View Metadata: required there, unknown to tables
+        raise UnsupportedTableError(
+            "the file is the metadata of an Iceberg view, which is a query and has no data files",
+            where=where,
+            remedy="open the tables that the view selects from",
+        )
     fields = _Fields(raw, where)
     version = fields.integer("format-version")
     if version not in range(1, NEWEST_VERSION + 1):
         raise UnsupportedTableError(
-            f"Iceberg format version {version} is not known", where=where, remedy=f"known are 1 to {NEWEST_VERSION}"
+            f"Iceberg format version {version} is unknown",
+            where=where,
+            remedy=f"supported: 1 to {NEWEST_VERSION}",
         )
     schemas, current_schema = _schemas(fields, listed_only=version > 1)
     if version > 1:
@@ -247,23 +257,29 @@ def read_metadata(data: bytes, *, where: str) -> TableMetadata:
         properties=_texts(fields.value("properties", {}), "properties", where),
         last_updated=_time(fields.integer("last-updated-ms"), where),
     )
-    metadata.schema()  # one that cannot be read is better refused before the manifests
+    metadata.schema()  # an invalid schema is refused before the manifests are read
     return metadata
 
 
 def unpacked_metadata(data: bytes, *, where: str) -> bytes:
-    """The text of a metadata file; gzip is recognised by its first bytes."""
+    """The text of a metadata file; gzip and zstd are recognised by their magic bytes."""
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        raise UnsupportedTableError(
+            "the metadata file is compressed with zstd, which is not supported",
+            where=where,
+            remedy="set the table property write.metadata.compression-codec to gzip or none, and commit once",
+        )
     if data[:2] != b"\x1f\x8b":
         return data
     engine = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
         text = engine.decompress(data, MAX_LENGTH + 1)
     except zlib.error as problem:
-        raise CorruptTableError(f"the gzip metadata cannot be unpacked: {problem}", where=where) from None
+        raise CorruptTableError(f"the gzip metadata cannot be decompressed: {problem}", where=where) from None
     if len(text) > MAX_LENGTH:
-        raise CorruptTableError(f"the gzip metadata unpacks to more than {MAX_LENGTH} bytes", where=where)
+        raise CorruptTableError(f"the gzip metadata decompresses to more than {MAX_LENGTH} bytes", where=where)
     if not engine.eof:
-        raise CorruptTableError("the gzip metadata ends too early", where=where)
+        raise CorruptTableError("the gzip metadata is truncated", where=where)
     return text
 
 
@@ -271,11 +287,11 @@ _MISSING: Any = object()
 
 
 class _Fields:
-    """An object of the metadata whose fields are checked as they are taken."""
+    """An object of the metadata whose fields are checked when they are read."""
 
     def __init__(self, raw: Any, where: str, what: str = "the table metadata") -> None:
         if not isinstance(raw, dict):
-            raise CorruptTableError(f"{what} is no JSON object", where=where)
+            raise CorruptTableError(f"{what} is not a JSON object", where=where)
         self.raw = raw
         self.where = where
         self.what = what
@@ -288,30 +304,32 @@ class _Fields:
             raise self.fail(f"has no {name!r}")
 
     def value(self, name: str, default: Any = _MISSING) -> Any:
-        found = self.raw.get(name)
-        if found is not None:
-            return found
+        member = self.raw.get(name)
+        if member is not None:
+            return member
         if default is _MISSING:
             raise self.fail(f"has no {name!r}")
         return default
 
     def integer(self, name: str, default: Any = _MISSING) -> Any:
-        found = self.value(name, default)
-        if found is default or (isinstance(found, int) and not isinstance(found, bool) and abs(found) < 2**63):
-            return found
-        raise self.fail(f"has a {name!r} that is no integer")
+        number = self.value(name, default)
+        if number is not default and (not isinstance(number, int) or isinstance(number, bool)):
+            raise self.fail(f"has a {name!r} that is not an integer")
+        if number is not default and not -(2**63) <= number < 2**63:
+            raise self.fail(f"has a {name!r} beyond 64 bits: {str(number)[:40]}")
+        return number
 
     def text(self, name: str, default: Any = _MISSING) -> Any:
-        found = self.value(name, default)
-        if found is not default and not isinstance(found, str):
-            raise self.fail(f"has a {name!r} that is no text")
-        return found
+        member = self.value(name, default)
+        if member is not default and not isinstance(member, str):
+            raise self.fail(f"has a {name!r} that is not a string")
+        return member
 
     def objects(self, name: str) -> list[dict[str, Any]]:
-        found = self.value(name, [])
-        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise self.fail(f"has {name!r} that is no list of objects")
-        return found
+        items = self.value(name, [])
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise self.fail(f"has {name!r} that is not a list of objects")
+        return items
 
 
 def _schemas(fields: _Fields, *, listed_only: bool) -> tuple[dict[int, dict[str, Any]], int]:
@@ -319,13 +337,13 @@ def _schemas(fields: _Fields, *, listed_only: bool) -> tuple[dict[int, dict[str,
         fields.need("schemas")
     listed = fields.objects("schemas")
     if not listed:
-        # Iceberg, Table Metadata Fields: version 1 has the one `schema`.
+        # Iceberg, Table Metadata Fields: version 1 has a single `schema`.
         schema = fields.value("schema")
         if not isinstance(schema, dict):
-            raise fields.fail("has a 'schema' that is no object")
+            raise fields.fail("has a 'schema' that is not an object")
         id_ = _Fields(schema, fields.where, "the schema").integer("schema-id", 0)
         return {id_: schema}, id_
-    schemas = {_Fields(one, fields.where, "a schema").integer("schema-id", 0): one for one in listed}
+    schemas = {_Fields(raw, fields.where, "a schema").integer("schema-id", 0): raw for raw in listed}
     current = fields.integer("current-schema-id", next(iter(schemas)))
     if current not in schemas:
         raise fields.fail(f"names the current schema {current}, which is not listed")
@@ -335,14 +353,14 @@ def _schemas(fields: _Fields, *, listed_only: bool) -> tuple[dict[int, dict[str,
 def _specs(fields: _Fields) -> tuple[dict[int, PartitionSpec], int]:
     listed = fields.objects("partition-specs")
     if not listed:
-        alone = fields.value("partition-spec", [])
-        if not isinstance(alone, list):
-            raise fields.fail("has a 'partition-spec' that is no list")
-        listed = [{"spec-id": 0, "fields": alone}]
+        spec_fields = fields.value("partition-spec", [])
+        if not isinstance(spec_fields, list):
+            raise fields.fail("has a 'partition-spec' that is not a list")
+        listed = [{"spec-id": 0, "fields": spec_fields}]
     specs = {}
-    for one in listed:
-        spec = _Fields(one, fields.where, "a partition spec")
-        parts = tuple(_partition_field(part, place, fields.where) for place, part in enumerate(spec.objects("fields")))
+    for raw in listed:
+        spec = _Fields(raw, fields.where, "a partition spec")
+        parts = tuple(_partition_field(part, index, fields.where) for index, part in enumerate(spec.objects("fields")))
         id_ = spec.integer("spec-id")
         specs[id_] = PartitionSpec(id_, parts)
     default = fields.integer("default-spec-id", max(specs))
@@ -351,60 +369,63 @@ def _specs(fields: _Fields) -> tuple[dict[int, PartitionSpec], int]:
     return specs, default
 
 
-def _partition_field(raw: dict[str, Any], place: int, where: str) -> PartitionField:
-    one = _Fields(raw, where, "a partition field")
+def _partition_field(raw: dict[str, Any], index: int, where: str) -> PartitionField:
+    field = _Fields(raw, where, "a partition field")
     # Iceberg 3, Partition Specs: a transform of several columns lists them in `source-ids`.
     several = raw.get("source-ids")
     first = several[0] if isinstance(several, list) and several else None
-    source = first if isinstance(first, int) and "source-id" not in raw else one.integer("source-id")
-    # Iceberg, Partition Specs: version 1 numbers the fields from 1000 on where it states no ids.
+    source = first if isinstance(first, int) and "source-id" not in raw else field.integer("source-id")
+    # Iceberg, Partition Specs: version 1 numbers the fields from 1000 if they have no ids.
     return PartitionField(
-        one.text("name"), source, one.text("transform").lower(), one.integer("field-id", _FIRST_PARTITION_ID + place)
+        field.text("name"),
+        source,
+        field.text("transform").lower(),
+        field.integer("field-id", _FIRST_PARTITION_ID + index),
     )
 
 
 def _snapshots(fields: _Fields) -> dict[int, StoredSnapshot]:
     snapshots = {}
     for raw in fields.objects("snapshots"):
-        one = _Fields(raw, fields.where, "a snapshot")
-        id_ = one.integer("snapshot-id")
-        manifests = one.value("manifests", [])
+        snapshot = _Fields(raw, fields.where, "a snapshot")
+        id_ = snapshot.integer("snapshot-id")
+        manifests = snapshot.value("manifests", [])
         if not isinstance(manifests, list) or not all(isinstance(path, str) for path in manifests):
-            raise one.fail("has 'manifests' that is no list of paths")
+            raise snapshot.fail("has 'manifests' that is not a list of paths")
         snapshots[id_] = StoredSnapshot(
             snapshot_id=id_,
-            timestamp=_time(one.integer("timestamp-ms"), fields.where),
-            manifest_list=one.text("manifest-list", None),
+            timestamp=_time(snapshot.integer("timestamp-ms"), fields.where),
+            manifest_list=snapshot.text("manifest-list", None),
             manifests=tuple(manifests),
-            parent_id=one.integer("parent-snapshot-id", None),
-            sequence_number=one.integer("sequence-number", 0),
-            schema_id=one.integer("schema-id", None),
-            key_id=one.text("key-id", None),
-            summary=_texts(one.value("summary", {}), "summary", fields.where),
+            parent_id=snapshot.integer("parent-snapshot-id", None),
+            sequence_number=snapshot.integer("sequence-number", 0),
+            schema_id=snapshot.integer("schema-id", None),
+            key_id=snapshot.text("key-id", None),
+            summary=_texts(snapshot.value("summary", {}), "summary", fields.where),
         )
     return snapshots
 
 
 def _snapshot_log(fields: _Fields) -> tuple[tuple[dt.datetime, int], ...]:
     log = [_Fields(raw, fields.where, "the snapshot log") for raw in fields.objects("snapshot-log")]
-    return tuple((_time(one.integer("timestamp-ms"), fields.where), one.integer("snapshot-id")) for one in log)
+    return tuple((_time(entry.integer("timestamp-ms"), fields.where), entry.integer("snapshot-id")) for entry in log)
 
 
 def _refs(fields: _Fields) -> dict[str, SnapshotRef]:
     listed = fields.value("refs", {})
     if not isinstance(listed, dict):
-        raise fields.fail("has 'refs' that is no object")
+        raise fields.fail("has 'refs' that is not an object")
     refs = {}
     for name, raw in listed.items():
-        one = _Fields(raw, fields.where, f"the ref {name!r}")
-        refs[name] = SnapshotRef(name, one.integer("snapshot-id"), one.text("type", "branch").lower() == "branch")
+        ref = _Fields(raw, fields.where, f"the ref {name!r}")
+        refs[name] = SnapshotRef(name, ref.integer("snapshot-id"), ref.text("type", "branch").lower() == "branch")
     return refs
 
 
-def _texts(found: Any, what: str, where: str) -> dict[str, str]:
-    if not isinstance(found, dict):
-        raise CorruptTableError(f"{what!r} is no JSON object", where=where)
-    return {key: value if isinstance(value, str) else str(value) for key, value in found.items() if value is not None}
+def _texts(raw: Any, what: str, where: str) -> dict[str, str]:
+    if not isinstance(raw, dict):
+        raise CorruptTableError(f"{what!r} is not a JSON object", where=where)
+    return {key: value if isinstance(value, str) else str(value) for key, value in raw.items() if value is not None}
 
 
 def _time(millis: int, where: str) -> dt.datetime:
@@ -417,12 +438,12 @@ def _time(millis: int, where: str) -> dt.datetime:
 def _has_quoted(value: Any) -> bool:
     stack = [value]
     while stack:
-        one = stack.pop()
-        if isinstance(one, dict):
-            stack += [one.get(key) for key in ("type", "fields", "element", "key", "value")]
-        elif isinstance(one, list):
-            stack += one
-        elif isinstance(one, str) and _QUOTED.match(one):
+        type_ = stack.pop()
+        if isinstance(type_, dict):
+            stack += [type_.get(key) for key in ("type", "fields", "element", "key", "value")]
+        elif isinstance(type_, list):
+            stack += type_
+        elif isinstance(type_, str) and _QUOTED.match(type_):
             return True
     return False
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from geolake_nb.core.schema import children
-from geolake_nb.core.untrusted_json import load_json
 from geolake_nb.errors import CorruptTableError, SchemaError
+from geolake_nb.model.schema import children
+from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from geolake_nb.core.types import Field
-    from geolake_nb.formats.snapshot import Snapshot
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import Field
 
 __all__ = ["FIELD_ID", "NameMapping", "name_mapping", "with_field_ids"]
 
@@ -24,11 +24,11 @@ _PROPERTY = "schema.name-mapping.default"
 _DEEPEST = 100
 
 NameMapping = Mapping[str, tuple[int | None, Any]]
-"""By name the id of a field and the mapping of what is inside it."""
+"""The id of each field and the mapping of its children, by name."""
 
 
 def name_mapping(snapshot: Snapshot) -> NameMapping | None:
-    """How columns are known in files without ids; `None` where their names may have been those of other columns."""
+    """How columns are identified in files without ids; `None` if their names may have been those of other columns."""
     text = snapshot.properties.get(_PROPERTY)
     if text is not None:
         where = f"{snapshot.location}, property {_PROPERTY}"
@@ -47,29 +47,29 @@ def with_field_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
     >>> with_field_ids(pa.schema([("a", pa.int32()), ("b", pa.int32())]), {"a": (7, {})}).field("a").metadata
     {b'PARQUET:field_id': b'7'}
     """
-    return pa.schema([_field(one, mapping) for one in schema])
+    return pa.schema([_field(field, mapping) for field in schema])
 
 
 def _read(listed: Any, depth: int) -> dict[str, tuple[int | None, Any]]:
     if depth > _DEEPEST:
         raise ValueError("too deep")
-    found: dict[str, tuple[int | None, Any]] = {}
-    for one in listed:
-        id_ = one.get("field-id")
-        inside = _read(one.get("fields") or [], depth + 1)
-        found |= {str(name): (None if id_ is None else int(id_), inside) for name in one["names"]}
-    return found
+    mapping: dict[str, tuple[int | None, Any]] = {}
+    for entry in listed:
+        id_ = entry.get("field-id")
+        inside = _read(entry.get("fields") or [], depth + 1)
+        mapping |= {str(name): (None if id_ is None else int(id_), inside) for name in entry["names"]}
+    return mapping
 
 
 def _of_fields(fields: Iterable[Field]) -> dict[str, tuple[int | None, Any]]:
-    return {one.name: (one.id, _of_fields(children(one.type))) for one in fields}
+    return {field.name: (field.id, _of_fields(children(field.type))) for field in fields}
 
 
 def _field(field: pa.Field, mapping: NameMapping, name: str | None = None) -> pa.Field:
     id_, inside = mapping.get(field.name if name is None else name, (None, {}))
     kind = field.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_field(kind.field(place), inside) for place in range(kind.num_fields)])
+        kind = pa.struct([_field(kind.field(index), inside) for index in range(kind.num_fields)])
     elif pa.types.is_list(kind):
         kind = pa.list_(_field(kind.value_field, inside, "element"))
     elif pa.types.is_map(kind):

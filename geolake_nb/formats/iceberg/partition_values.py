@@ -1,4 +1,4 @@
-"""The partition values of files, typed as the transform makes them."""
+"""The partition values of files, with the result types of their transforms."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.core.schema import children
-from geolake_nb.core.types import DataType, PrimitiveType
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.iceberg.bounds import arrow_type, decode_single_values
+from geolake_nb.model.schema import children
+from geolake_nb.model.types import DataType, PrimitiveType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.core.schema import Schema
     from geolake_nb.formats.iceberg.entry_columns import EntryColumns
     from geolake_nb.formats.iceberg.metadata import PartitionField, PartitionSpec
+    from geolake_nb.model.schema import Schema
 
 __all__ = ["PREFIX", "PartitionColumns", "partition_list", "result_type"]
 
@@ -30,7 +30,7 @@ class PartitionColumns:
 
     def __init__(self, specs: Mapping[int, PartitionSpec], schema: Schema) -> None:
         self._specs = specs
-        by_id = {found.id: found.type for _, found in schema.walk() if found.id is not None}
+        by_id = {column.id: column.type for _, column in schema.walk() if column.id is not None}
         self._sources: dict[tuple[str, int], DataType | None] = {}
         types: dict[str, pa.DataType] = {}
         for spec in specs.values():
@@ -38,7 +38,7 @@ class PartitionColumns:
                 result = result_type(field, by_id.get(field.source_id))
                 self._sources[field.name, spec.spec_id] = result
                 kind = (arrow_type(result) if result is not None else None) or pa.string()
-                # Two specs may give one name to values of two types: text holds both.
+                # Two specs may use one name for values of two types: strings can represent both.
                 types[field.name] = kind if types.get(field.name, kind) == kind else pa.string()
         self._types = types
 
@@ -51,8 +51,8 @@ class PartitionColumns:
         """The columns for the entries of a manifest; null for fields that its spec does not have."""
         if spec_id not in self._specs:
             known = ", ".join(map(str, sorted(self._specs)))
-            what = f"the manifest is of the partition spec {spec_id}, which the table does not have"
-            raise CorruptTableError(what, where=entries.where, remedy=f"it has: {known}")
+            what = f"the manifest has the partition spec {spec_id}, which the table lacks"
+            raise CorruptTableError(what, where=entries.where, remedy=f"known specs: {known}")
         stored = {field.name: field for field in self._specs[spec_id].fields}
         columns = {}
         for name, kind in self._types.items():
@@ -66,7 +66,7 @@ class PartitionColumns:
 
 
 def result_type(field: PartitionField, source: DataType | None) -> DataType | None:
-    """The type of a partition value; `None` for one that is shown as it is stored."""
+    """The type of a partition value; `None` for one that is shown as stored."""
     name = field.transform.partition("[")[0]
     if name in _INTEGERS:
         return PrimitiveType("int32")
@@ -78,15 +78,15 @@ def result_type(field: PartitionField, source: DataType | None) -> DataType | No
 
 
 def partition_list(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values as Python's; dates and times as the numbers that Iceberg has, since the years of Python end.
+    """The values as Python objects; dates and times as Iceberg's numbers, since Python's range is smaller.
 
     >>> partition_list(pa.array([-800_000, None], pa.int32()).cast(pa.date32())), partition_list(pa.array(["a"]))
     ([-800000, None], ['a'])
     """
     if pa.types.is_temporal(values.type):
         values = values.cast(pa.int32() if values.type.bit_width == 32 else pa.int64())
-    found: list[Any] = values.to_pylist()
-    return found
+    items: list[Any] = values.to_pylist()
+    return items
 
 
 def _typed(avro: str, values: pa.Array, result: DataType | None) -> pa.Array:
@@ -98,7 +98,7 @@ def _typed(avro: str, values: pa.Array, result: DataType | None) -> pa.Array:
         numbers = decode_single_values(values, kind)
         return numbers if target is None or numbers is None else numbers.cast(target)
     if result is not None and target is not None:
-        # Avro has the unscaled bytes of decimals, the bytes of UUIDs and the text of strings as bounds have them.
+        # Avro encodes decimals, UUIDs and strings like bounds.
         decoded = decode_single_values(values, result)
         if decoded is not None:
             return decoded
@@ -109,8 +109,8 @@ def _as_number(values: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(target):
         return values.cast(pa.bool_())
     if pa.types.is_date(target) or pa.types.is_int32(target):
-        held = np.clip(values.fill_null(0).to_numpy(zero_copy_only=False), -(2**31), 2**31 - 1).astype(np.int32)
-        array = pa.array(held, mask=values.is_null().to_numpy(zero_copy_only=False))
+        numbers = np.clip(values.fill_null(0).to_numpy(zero_copy_only=False), -(2**31), 2**31 - 1).astype(np.int32)
+        array = pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False))
         return array.view(target)
     if pa.types.is_temporal(target):
         return values.view(target)
@@ -118,7 +118,7 @@ def _as_number(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values cast; those that do not fit are shown as text, or not at all."""
+    """The values cast; those that do not fit become strings or null."""
     try:
         return values.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -1,4 +1,4 @@
-"""Iceberg's single values in bytes, as bounds of plain columns are stored, the other way round from `bounds`."""
+"""Iceberg's single-value serialization, for bounds of primitive columns, the inverse of `bounds`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.core.types import PrimitiveType, StringType
+from geolake_nb.model.types import PrimitiveType, StringType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from decimal import Decimal
 
-    from geolake_nb.core.types import DataType
+    from geolake_nb.model.types import DataType
 
 __all__ = ["MetricsMode", "bound_bytes", "to_single_value"]
 
@@ -28,7 +28,7 @@ _MODE, _MODE_OF_COLUMN = "write.metadata.metrics.default", "write.metadata.metri
 
 @dataclass(frozen=True, slots=True)
 class MetricsMode:
-    """What is kept of a column in manifests.
+    """Which metrics of a column are kept in manifests.
 
     >>> MetricsMode.of({}, "a")
     MetricsMode(counts=True, bounds=True, length=16)
@@ -39,11 +39,11 @@ class MetricsMode:
     counts: bool = True
     bounds: bool = True
     length: int | None = _DEFAULT_LENGTH
-    """How many characters or bytes of text or bytes; `None` for all of them."""
+    """How many characters of strings or bytes of binary values; `None` for all of them."""
 
     @classmethod
     def of(cls, properties: Mapping[str, str], column: str) -> MetricsMode:
-        """The mode of a column by the properties of its table; one that is not known is that of a new table."""
+        """The mode of a column by the properties of its table; an unknown mode counts as the default."""
         text = properties.get(_MODE_OF_COLUMN + column, properties.get(_MODE, "")).strip().lower()
         if text == "none":
             return cls(counts=False, bounds=False)
@@ -58,7 +58,7 @@ class MetricsMode:
 def bound_bytes(
     low: Any, high: Any, type_: DataType, *, length: int | None = _DEFAULT_LENGTH
 ) -> tuple[bytes | None, bytes | None]:
-    """The bounds between two values; text and bytes are cut to a length, the upper one to what is not less.
+    """The bounds of two values; strings and bytes are truncated, the upper one rounded up.
 
     >>> bound_bytes("aaa", "abz", StringType(), length=2)
     (b'aa', b'ac')
@@ -68,16 +68,16 @@ def bound_bytes(
     (b'\\x00\\x00\\x00\\x80', b'\\x00\\x00\\x00\\x00')
     """
     if isinstance(type_, PrimitiveType) and type_.name in ("float32", "float64"):
-        # Iceberg, Manifests: -0.0 comes before +0.0, which Python holds to be equal.
+        # Iceberg, Manifests: -0.0 comes before +0.0, which are equal in Python.
         low, high = -0.0 if low == 0 else low, 0.0 if high == 0 else high
     elif length is not None and isinstance(low if low is not None else high, (bytes, str)):
         low = None if low is None else low[:length]
-        high = None if high is None else _cut_up(high, length)
+        high = None if high is None else _rounded_up(high, length)
     return to_single_value(low, type_), to_single_value(high, type_)
 
 
-def _cut_up(value: bytes | str, length: int) -> bytes | str | None:
-    """The shortest start of a value with its last character raised; `None` where there is none."""
+def _rounded_up(value: bytes | str, length: int) -> bytes | str | None:
+    """The shortest prefix of a value with its last character incremented; `None` if there is none."""
     if len(value) <= length:
         return value
     cut = value[:length]
@@ -87,7 +87,7 @@ def _cut_up(value: bytes | str, length: int) -> bytes | str | None:
     while cut:
         following = ord(cut[-1]) + 1
         if 0xD800 <= following <= 0xDFFF:
-            following = 0xE000  # the code points between are no characters
+            following = 0xE000  # the code points between are surrogates
         if following <= 0x10FFFF:
             return cut[:-1] + chr(following)
         cut = cut[:-1]
@@ -97,7 +97,7 @@ def _cut_up(value: bytes | str, length: int) -> bytes | str | None:
 def to_single_value(value: Any, type_: DataType) -> bytes | None:
     """A Python value as Iceberg serializes it; `None` for null and for a type that has no bounds.
 
-    Dates and times may be the number of days or microseconds, which Iceberg has more of than Python.
+    Dates and times may be numbers of days or microseconds, whose range exceeds that of Python.
 
     >>> from decimal import Decimal
     >>> to_single_value(1, PrimitiveType("int64")).hex()
@@ -143,7 +143,7 @@ _FORMATS = {"boolean": "<?", "int32": "<i", "int64": "<q", "float32": "<f", "flo
 
 
 def _unscaled(value: Decimal, scale: int) -> bytes:
-    # Iceberg, Binary single-value serialization: unscaled, two's complement, big-endian, as short as it gets.
+    # Iceberg, Binary single-value serialization: unscaled, two's complement, big-endian, in the fewest bytes.
     sign, digits, exponent = value.as_tuple()
     whole: int = int("".join(map(str, digits))) * 10 ** (scale + int(exponent))
     number: int = -whole if sign else whole

@@ -1,16 +1,34 @@
-"""Opens Iceberg and Havasu tables: one snapshot as the model that all formats share."""
+"""Opens Iceberg and Havasu tables: one snapshot as the model of all formats."""
 
 from __future__ import annotations
 
 import functools
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.scalar_column import ScalarColumn
-from geolake_nb.core.schema import children, join_path
-from geolake_nb.core.types import (
+from geolake_nb.errors import StorageError, UnsupportedTableError
+from geolake_nb.formats.havasu.format import HAVASU
+from geolake_nb.formats.havasu.version import havasu_features, havasu_version
+from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
+from geolake_nb.formats.iceberg.format import ICEBERG
+from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
+from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
+from geolake_nb.geo.usable_bounds import usable_bounds
+from geolake_nb.model.file_table import (
+    PHYSICAL_ROWS,
+    BoundSource,
+    FileTable,
+    GeoStatsColumns,
+    has_column,
+    physical_rows,
+)
+from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.schema import children, join_path
+from geolake_nb.model.snapshot import Protocol, Snapshot, VersionInfo
+from geolake_nb.model.types import (
     GeographyType,
     GeometryType,
     ListType,
@@ -19,28 +37,19 @@ from geolake_nb.core.types import (
     RasterType,
     StringType,
 )
-from geolake_nb.errors import StorageError, UnsupportedTableError
-from geolake_nb.formats.file_table import BoundSource, FileTable, GeoStatsColumns, has_column
-from geolake_nb.formats.havasu.version import havasu_features, havasu_version
-from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
-from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
-from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
-from geolake_nb.formats.snapshot import Protocol, Snapshot, TableFormat, VersionInfo
-from geolake_nb.formats.usable_bounds import usable_bounds
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
-    from geolake_nb.core.predicate import ColumnPath
-    from geolake_nb.core.schema import Schema
-    from geolake_nb.core.types import Field
+    from geolake_nb.expressions.predicate import ColumnPath
     from geolake_nb.formats.iceberg.manifests import ManifestReader
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot
-    from geolake_nb.formats.storage import Storage
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.model.types import Field
+    from geolake_nb.storage.storage import Storage
 
 __all__ = ["iceberg_history", "is_iceberg", "open_iceberg"]
 
@@ -58,17 +67,17 @@ def open_iceberg(
     timestamp: dt.datetime | None = None,
     ref: str | None = None,
 ) -> Snapshot:
-    """The table at the root of the storage, at its current snapshot or at the one asked for.
+    """The table at the root of the storage, at its current snapshot or at the requested one.
 
-    `metadata` is the path of a metadata file, else the newest is taken. A time without a zone is UTC.
+    `metadata` is the path of a metadata file, else the newest is used. A time without a zone is UTC.
     """
     path, table = _load(storage, metadata)
     havasu = havasu_version(table)
     snapshot = table.pick(snapshot_id=snapshot_id, timestamp=timestamp, ref=ref)
     schema = _schema_at(table, snapshot, ref, travels=snapshot_id is not None or timestamp is not None)
     paths = PathMap(table.location, storage.location)
-    # The compiled walk takes a moment to load: not before there is a table.
-    from geolake_nb.formats.iceberg.deletes import count_deleted, read_deletes
+    # The compiled walk takes a moment to load: not before the table is known to exist.
+    from geolake_nb.formats.iceberg.deletes import count_deleted, read_deletes, with_uncounted_deletes
     from geolake_nb.formats.iceberg.manifests import ManifestReader
     from geolake_nb.formats.iceberg.partition_values import PartitionColumns
 
@@ -81,7 +90,10 @@ def open_iceberg(
     path_column, rows, numbers = (entries[name].combine_chunks() for name in ("path", "rows", "sequence_number"))
     deleted, counted = count_deleted(path_column, rows, numbers, deletes)
     deletes = deletes.append_column("counted", counted)
-    files = _file_table(entries, deleted, geo, repeated, _held_edges(entries, geo, table, reader))
+    uncertain = with_uncounted_deletes(path_column, numbers, deletes)
+    files = _file_table(
+        entries, deleted, uncertain, geo=geo, repeated=repeated, edges=_covered_edges(entries, geo, table, reader)
+    )
     details = IcebergDetails(
         metadata=table,
         metadata_path=path,
@@ -100,7 +112,7 @@ def open_iceberg(
         features = (*havasu_features(havasu, schema), *features)
         version = f"Havasu {havasu} on Iceberg {table.format_version}"
     return Snapshot(
-        format=TableFormat.ICEBERG if havasu is None else TableFormat.HAVASU,
+        format=ICEBERG if havasu is None else HAVASU,
         location=storage.location,
         version=None if snapshot is None else snapshot.snapshot_id,
         timestamp=table.last_updated if snapshot is None else snapshot.timestamp,
@@ -120,22 +132,22 @@ def iceberg_history(storage: Storage, *, metadata: str | None = None) -> tuple[V
     refs: dict[int, list[str]] = {}
     for ref in table.refs.values():
         refs.setdefault(ref.snapshot_id, []).append(ref.name)
-    ordered = sorted(table.snapshots.values(), key=lambda one: (one.sequence_number, one.timestamp))
+    ordered = sorted(table.snapshots.values(), key=lambda snapshot: (snapshot.sequence_number, snapshot.timestamp))
     return tuple(
         VersionInfo(
-            version=one.snapshot_id,
-            timestamp=one.timestamp,
-            operation=one.operation,
-            parent=one.parent_id,
+            version=snapshot.snapshot_id,
+            timestamp=snapshot.timestamp,
+            operation=snapshot.operation,
+            parent=snapshot.parent_id,
             details={
-                "summary": dict(one.summary),
-                "refs": sorted(refs.get(one.snapshot_id, [])),
-                "schema_id": one.schema_id,
-                "sequence_number": one.sequence_number,
-                "is_current": one.snapshot_id == table.current_snapshot_id,
+                "summary": dict(snapshot.summary),
+                "refs": sorted(refs.get(snapshot.snapshot_id, [])),
+                "schema_id": snapshot.schema_id,
+                "sequence_number": snapshot.sequence_number,
+                "is_current": snapshot.snapshot_id == table.current_snapshot_id,
             },
         )
-        for one in ordered
+        for snapshot in ordered
     )
 
 
@@ -152,7 +164,7 @@ def _schema_at(table: TableMetadata, snapshot: StoredSnapshot | None, ref: str |
 
 
 def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None) -> tuple[pa.Table, tuple[str, ...]]:
-    """The manifests of a snapshot, and what their list holds beside what Iceberg defines."""
+    """The manifests of a snapshot, and the fields of their list that Iceberg does not define."""
     from geolake_nb.formats.iceberg.avro_container import read_header
     from geolake_nb.formats.iceberg.foreign_fields import foreign_fields
     from geolake_nb.formats.iceberg.manifests import MANIFEST_SCHEMA, listed_manifests, read_manifest_list
@@ -166,7 +178,7 @@ def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None
     try:
         data = storage.read(paths.key(snapshot.manifest_list))
     except StorageError as error:
-        # The table says where it lies; without that, a path outside is hard to make sense of.
+        # The message names the location of the table; without it, a path outside is hard to understand.
         what = f"the manifest list of snapshot {snapshot.snapshot_id} cannot be read: {error.what}"
         raise type(error)(what, where=error.where, remedy=error.remedy) from None
     where = snapshot.manifest_list
@@ -176,11 +188,11 @@ def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None
 def _data_entries(reader: ManifestReader, geo: Mapping[str, Field]) -> pa.Table:
     from geolake_nb.formats.iceberg.avro_program import Pool
 
-    wanted = [found.id for found in geo.values() if found.id is not None]
+    wanted = [field.id for field in geo.values() if field.id is not None]
     pools: list[Pool] = []
-    if any(not _is_havasu(found) for found in geo.values()):
+    if any(not _is_havasu(field) for field in geo.values()):
         pools += [Pool.LOWER, Pool.UPPER]
-    if any(_is_havasu(found) for found in geo.values()):
+    if any(_is_havasu(field) for field in geo.values()):
         pools += [Pool.GEOM_LOWER, Pool.GEOM_UPPER]
     return reader.files(deletes=False, wanted=wanted, bounds=pools)
 
@@ -189,18 +201,18 @@ def _is_havasu(field: Field) -> bool:
     return any(key.startswith("havasu.") for key in field.metadata)
 
 
-def _held_edges(
+def _covered_edges(
     entries: pa.Table, geo: Mapping[str, Field], table: TableMetadata, reader: ManifestReader
 ) -> dict[int, NDArray[np.bool_]]:
-    """By the id of each geography, the files whose bounds are marked to hold its edges."""
-    from geolake_nb.formats.iceberg.edge_marks import edges_held
+    """The files whose bounds are marked to cover the edges, by the id of each geography."""
+    from geolake_nb.formats.iceberg.edge_marks import covers_edges
 
     ids = [field.id for field in geo.values() if isinstance(field.type, GeographyType) and field.id is not None]
     if not ids:
         return {}
     added_by, manifest = (pc.fill_null(entries[name], -1).to_numpy() for name in ("added_snapshot", "manifest"))
     return {
-        id_: edges_held(id_, added_by=added_by, manifest=manifest, snapshots=table.snapshots, manifests=reader.marked)
+        id_: covers_edges(id_, added_by=added_by, manifest=manifest, snapshots=table.snapshots, manifests=reader.marked)
         for id_ in ids
     }
 
@@ -208,68 +220,76 @@ def _held_edges(
 def _file_table(
     entries: pa.Table,
     deleted: pa.Array,
+    uncertain: NDArray[np.bool_],
+    *,
     geo: Mapping[str, Field],
     repeated: set[int],
     edges: Mapping[int, NDArray[np.bool_]],
 ) -> FileTable:
     from geolake_nb.formats.iceberg.partition_values import PREFIX
 
-    held = {name: entries[name].combine_chunks() for name in entries.column_names}
+    columns = {name: entries[name].combine_chunks() for name in entries.column_names}
     numbers = ("manifest", "spec_id", "sequence_number", "added_snapshot", "sort_order_id", "first_row_id")
-    extra = {name: held[name] for name in (*numbers, "encrypted")}
-    extra["format"] = held["format"].dictionary_encode()
+    extra = {name: columns[name] for name in (*numbers, "encrypted")}
+    extra["format"] = columns["format"].dictionary_encode()
+    rows = pc.subtract(columns["rows"], deleted)
+    # If all rows of a file are certainly deleted, other deletes do not matter.
+    uncertain = uncertain & np.asarray(pc.fill_null(pc.not_equal(rows, 0), True))
+    if uncertain.any():
+        rows = pc.if_else(pa.array(uncertain), pa.scalar(None, rows.type), rows)
+        extra[PHYSICAL_ROWS] = columns["rows"]
     return FileTable.of(
-        path=held["path"],
-        bytes=held["bytes"],
-        rows=pc.subtract(held["rows"], deleted),
+        path=columns["path"],
+        bytes=columns["bytes"],
+        rows=rows,
         deleted_rows=deleted,
-        partitions={name.removeprefix(PREFIX): held[name] for name in held if name.startswith(PREFIX)},
+        partitions={name.removeprefix(PREFIX): columns[name] for name in columns if name.startswith(PREFIX)},
         extra=extra,
-        geo={path: _geo_statistics(held, found, repeated, edges) for path, found in geo.items()},
+        geo={path: _geo_statistics(columns, field, repeated, edges) for path, field in geo.items()},
     )
 
 
 def _geo_statistics(
-    held: Mapping[str, pa.Array], field: Field, repeated: set[int], edges: Mapping[int, NDArray[np.bool_]]
+    columns: Mapping[str, pa.Array], field: Field, repeated: set[int], edges: Mapping[int, NDArray[np.bool_]]
 ) -> GeoStatsColumns:
     from geolake_nb.formats.iceberg.bounds import havasu_boxes, iceberg_boxes
 
     if _is_havasu(field):
-        sides, problem = havasu_boxes(held[f"{field.id}.GEOM_LOWER"], held[f"{field.id}.GEOM_UPPER"])
+        sides, problem = havasu_boxes(columns[f"{field.id}.GEOM_LOWER"], columns[f"{field.id}.GEOM_UPPER"])
     else:
-        sides, problem = iceberg_boxes(held[f"{field.id}.LOWER"], held[f"{field.id}.UPPER"])
-    # In a list or a map, nulls are counted per element: they say nothing about rows.
-    nulls = None if field.id in repeated else held[f"{field.id}.NULLS"]
+        sides, problem = iceberg_boxes(columns[f"{field.id}.LOWER"], columns[f"{field.id}.UPPER"])
+    # In a list or a map, nulls are counted per element, not per row.
+    nulls = None if field.id in repeated else columns[f"{field.id}.NULLS"]
     stats = GeoStatsColumns(sides=sides, null_count=nulls, source=BoundSource.MANIFEST, problem=problem)
     assert isinstance(field.type, (GeometryType, GeographyType, RasterType))
-    return usable_bounds(stats, field.type, holds_edges=edges.get(-1 if field.id is None else field.id))
+    return usable_bounds(stats, field.type, covers_edges=edges.get(-1 if field.id is None else field.id))
 
 
 def _repeated(schema: Schema) -> set[int]:
     """The ids of all fields inside lists and maps."""
     stack = [(column, False) for column in schema.fields]
-    found: set[int] = set()
+    ids: set[int] = set()
     while stack:
         field, inside = stack.pop()
         if inside and field.id is not None:
-            found.add(field.id)
+            ids.add(field.id)
         below = inside or isinstance(field.type, (ListType, MapType))
         stack += [(child, below) for child in children(field.type)]
-    return found
+    return ids
 
 
 def _partition_columns(table: TableMetadata, schema: Schema) -> tuple[str, ...]:
     names = schema.paths_by_id()
     fields = table.specs[table.default_spec_id].fields
-    return tuple(one.describe(names.get(one.source_id, f"#{one.source_id}")) for one in fields)
+    return tuple(field.describe(names.get(field.source_id, f"#{field.source_id}")) for field in fields)
 
 
 def _scalars(
     reader: ManifestReader, schema: Schema, table: TableMetadata, files: FileTable
 ) -> Callable[[ColumnPath], ScalarColumn | None]:
-    """Minima, maxima and null counts of a plain column, read from the manifests when they are asked for."""
+    """Minima, maxima and null counts of a primitive column, read from the manifests on demand."""
     repeated = _repeated(schema)
-    physical = pc.add(files.table["rows"], files.table["deleted_rows"]).combine_chunks()
+    physical = physical_rows(files.table).combine_chunks()
 
     @functools.lru_cache(maxsize=32)
     def scalars(path: ColumnPath) -> ScalarColumn | None:
@@ -286,11 +306,11 @@ def _scalars(
             return None
         nulls, nans = (statistics[name].combine_chunks() for name in ("nulls", "nans"))
         for name in _identity_partitions(table, field.id, files):
-            # The files of an identity partition have its value in every row.
+            # Files of an identity partition have its value in every row.
             value = files.table[f"partition.{name}"].combine_chunks()
             if value.type == lower.type:
                 lower, upper = pc.coalesce(lower, value), pc.coalesce(upper, value)
-        # Iceberg cuts long text; some writers leave the upper end as it was cut.
+        # Iceberg truncates long strings; some writers do not round the upper bound up.
         cut = isinstance(field.type, StringType) or pa.types.is_binary(lower.type)
         return ScalarColumn(lower, upper, nulls, physical, nans, truncated=cut)
 
@@ -298,8 +318,8 @@ def _scalars(
 
 
 def _identity_partitions(table: TableMetadata, column: int, files: FileTable) -> list[str]:
-    """The partition fields that hold the column itself, if they do in every spec that has their name."""
-    fields = [one for spec in table.specs.values() for one in spec.fields]
-    names = {one.name for one in fields if one.source_id == column and one.transform == "identity"}
-    other = {one.name for one in fields if one.source_id != column or one.transform != "identity"}
+    """The identity partition fields of the column, if they are so in every spec that has their name."""
+    fields = [field for spec in table.specs.values() for field in spec.fields]
+    names = {field.name for field in fields if field.source_id == column and field.transform == "identity"}
+    other = {field.name for field in fields if field.source_id != column or field.transform != "identity"}
     return sorted(name for name in names - other if has_column(files.table, f"partition.{name}"))

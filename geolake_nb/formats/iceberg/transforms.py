@@ -1,4 +1,4 @@
-"""Iceberg's partition transforms: from the values of a column to those of the partitions that they belong in."""
+"""Iceberg's partition transforms: from the values of a column to partition values."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.iceberg.metadata import PartitionField
 from geolake_nb.formats.iceberg.partition_values import partition_list, result_type
 from geolake_nb.formats.iceberg.single_values import to_single_value
+from geolake_nb.model.types import PrimitiveType, StringType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from geolake_nb.core.types import DataType
+    from geolake_nb.model.types import DataType
 
 __all__ = ["can_transform", "partition_keys", "partition_of_key", "transformed"]
 
@@ -32,11 +32,11 @@ _CUTS = ("binary", "int32", "int64")
 _SECOND = {"": 1_000_000, "_ns": 1_000_000_000}
 _HOUR, _DAY = 3600, 86_400
 _MARK = "="
-"""Comes before the bytes of a value, so that those of an empty text are not taken for none."""
+"""Prefix of the bytes of a value, to distinguish an empty string from null."""
 
 
 def can_transform(transform: str, type_: DataType) -> bool:
-    """Whether a transform is known, and takes values of this type.
+    """Whether a transform is known and accepts this type.
 
     >>> can_transform("bucket[4]", PrimitiveType("int64")), can_transform("hour", PrimitiveType("date"))
     (True, False)
@@ -56,28 +56,28 @@ def can_transform(transform: str, type_: DataType) -> bool:
 
 
 def partition_keys(transform: str, type_: DataType, values: pa.Array) -> pa.Array:
-    """The partition value of each row as text that names it; null for null.
+    """The partition value of each row as a string key; null for null.
 
     >>> keys = partition_keys("truncate[1]", StringType(), pa.array(["", "ab", None, "ac"]))
-    >>> keys.to_pylist(), [partition_of_key(one) for one in keys.to_pylist()]
+    >>> keys.to_pylist(), [partition_of_key(key) for key in keys.to_pylist()]
     (['=', '=YQ==', None, '=YQ=='], ['', 'YQ==', None, 'YQ=='])
     """
     result = result_type(PartitionField("", 0, transform, 0), type_)
     assert result is not None
     encoded = values.dictionary_encode()
-    found = partition_list(transformed(transform, type_, encoded.dictionary))
-    packed = [to_single_value(value, result) for value in found]
-    texts = [None if one is None else _MARK + base64.b64encode(one).decode() for one in packed]
+    results = partition_list(transformed(transform, type_, encoded.dictionary))
+    packed = [to_single_value(value, result) for value in results]
+    texts = [None if data is None else _MARK + base64.b64encode(data).decode() for data in packed]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def partition_of_key(key: str | None) -> str | None:
-    """The value in base64 that a key names."""
+    """The value of a key, in base64."""
     return None if key is None else key.removeprefix(_MARK)
 
 
 def transformed(transform: str, type_: DataType, values: pa.Array) -> pa.Array:
-    """The partition values of these values, which may be carried by whole numbers.
+    """The partition values of these values, which may be represented by integers.
 
     >>> import datetime as dt
     >>> transformed("month", PrimitiveType("date"), pa.array([dt.date(1970, 2, 1), dt.date(1969, 12, 31), None]))
@@ -90,7 +90,7 @@ def transformed(transform: str, type_: DataType, values: pa.Array) -> pa.Array:
     """
     match = _NAME.fullmatch(transform)
     if match is None or not can_transform(transform, type_):
-        raise SchemaError(f"the transform {transform} does not take values of this type")
+        raise SchemaError(f"the transform {transform} does not accept this type")
     if match[1] == "bucket":
         return _masked((_hashes(type_, values) & 0x7FFFFFFF) % int(match[2]), values)
     if match[1] == "truncate":
@@ -103,11 +103,11 @@ def _masked(numbers: NDArray[np.int64], values: pa.Array) -> pa.Array:
 
 
 def _numbers(values: pa.Array) -> NDArray[np.int64]:
-    """Whole numbers, and what times and dates are counted in; 0 for null."""
+    """Integers, and the numbers of times and dates; 0 for null."""
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
-    found: NDArray[np.int64] = pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    return found
+    numbers: NDArray[np.int64] = pc.fill_null(values.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _cut(values: pa.Array, width: int, type_: DataType) -> pa.Array:
@@ -116,12 +116,14 @@ def _cut(values: pa.Array, width: int, type_: DataType) -> pa.Array:
         return pc.utf8_slice_codeunits(values, 0, width)
     if pa.types.is_decimal(values.type):
         whole = [None if value is None else int(value.scaleb(values.type.scale)) for value in values.to_pylist()]
-        kept = [None if one is None else one - one % width for one in whole]
-        return pa.array([None if one is None else _decimal(one, values.type.scale) for one in kept], values.type)
+        kept = [None if number is None else number - number % width for number in whole]
+        return pa.array(
+            [None if number is None else _decimal(number, values.type.scale) for number in kept], values.type
+        )
     if pa.types.is_integer(values.type):
         numbers = _numbers(values)
         kept = pa.array(numbers - numbers % width, mask=values.is_null().to_numpy(zero_copy_only=False))
-        return kept.cast(values.type, safe=False)  # Iceberg for Java wraps around below the least number
+        return kept.cast(values.type, safe=False)  # Iceberg for Java wraps around below the minimum
     return pa.array([None if value is None else value[:width] for value in values.to_pylist()], pa.binary())
 
 
@@ -150,17 +152,19 @@ def _hashes(type_: DataType, values: pa.Array) -> NDArray[np.int64]:
     # Iceberg, 32-bit Hash Requirements: numbers and times as 8 bytes, decimals as the fewest bytes, big end first.
     if pa.types.is_decimal(values.type):
         whole = [0 if value is None else int(value.scaleb(values.type.scale)) for value in values.to_pylist()]
-        return _murmur3([one.to_bytes((8 + (one + (one < 0)).bit_length()) // 8, "big", signed=True) for one in whole])
+        return _murmur3(
+            [number.to_bytes((8 + (number + (number < 0)).bit_length()) // 8, "big", signed=True) for number in whole]
+        )
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _murmur3([b"" if one is None else one.encode() for one in values.to_pylist()])
+        return _murmur3([b"" if text is None else text.encode() for text in values.to_pylist()])
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return _murmur3([b"" if one is None else one for one in values.to_pylist()])
+        return _murmur3([b"" if data is None else data for data in values.to_pylist()])
     numbers = _numbers(values)
     if isinstance(type_, PrimitiveType) and type_.name.endswith("_ns"):
-        numbers = numbers // 1000  # as many microseconds, rounded down
+        numbers = numbers // 1000  # in microseconds, rounded down
     packed = numbers.astype("<i8").tobytes()
-    return _murmur3([packed[place : place + 8] for place in range(0, len(packed), 8)])
+    return _murmur3([packed[start : start + 8] for start in range(0, len(packed), 8)])
 
 
 def _murmur3(values: Sequence[bytes]) -> NDArray[np.int64]:
@@ -170,25 +174,25 @@ def _murmur3(values: Sequence[bytes]) -> NDArray[np.int64]:
     [1210000089, 0]
     """
     data = np.frombuffer(b"".join(values), np.uint8).astype(np.uint32)
-    lengths = np.array([len(one) for one in values], np.int64)
+    lengths = np.array([len(value) for value in values], np.int64)
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1])) if len(values) else lengths
-    found = np.zeros(len(values), np.uint32)
+    hashes = np.zeros(len(values), np.uint32)
     blocks = lengths // 4
     for block in range(int(blocks.max(initial=0))):
         there = np.flatnonzero(blocks > block)
         at = starts[there] + 4 * block
         word = data[at]
-        for place in range(1, 4):
-            word = word | data[at + place] << np.uint32(8 * place)
-        found[there] = _rotated(found[there] ^ _mixed(word), 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        for index in range(1, 4):
+            word = word | data[at + index] << np.uint32(8 * index)
+        hashes[there] = _rotated(hashes[there] ^ _mixed(word), 13) * np.uint32(5) + np.uint32(0xE6546B64)
     rest = np.zeros(len(values), np.uint32)
-    for place in range(3):
-        there = np.flatnonzero(lengths % 4 > place)
-        rest[there] |= data[starts[there] + 4 * blocks[there] + place] << np.uint32(8 * place)
-    found ^= _mixed(rest) ^ lengths.astype(np.uint32)
-    found = (found ^ found >> np.uint32(16)) * np.uint32(0x85EBCA6B)
-    found = (found ^ found >> np.uint32(13)) * np.uint32(0xC2B2AE35)
-    return (found ^ found >> np.uint32(16)).astype(np.int32).astype(np.int64)
+    for index in range(3):
+        there = np.flatnonzero(lengths % 4 > index)
+        rest[there] |= data[starts[there] + 4 * blocks[there] + index] << np.uint32(8 * index)
+    hashes ^= _mixed(rest) ^ lengths.astype(np.uint32)
+    hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    return (hashes ^ hashes >> np.uint32(16)).astype(np.int32).astype(np.int64)
 
 
 def _mixed(words: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -1,28 +1,14 @@
-"""The cards: one function for each kind of value that a user holds, found by the name of its class."""
+"""The cards: one module for each class that a user holds."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["render"]
-
-_CARDS = {
-    "geolake_nb.api.plan.Plan": "plan",
-    "geolake_nb.api.plan.Report": "report",
-    "geolake_nb.api.table.Table": "table",
-    "geolake_nb.core.schema.Schema": "schema",
-    "geolake_nb.formats.file_table.FileTable": "files",
-    "geolake_nb.formats.snapshot.History": "history",
-    "geolake_nb.formats.snapshot.Protocol": "protocol",
-    "geolake_nb.jupyter.raster_entries.RasterDetails": "raster",
-    "geolake_nb.jupyter.shown_rows.ShownRows": "rows",
-    "geolake_nb.planning.diff.Diff": "diff",
-    "geolake_nb.planning.scan.explanation.Explanation": "explanation",
-    "geolake_nb.planning.health.finding.Findings": "findings",
-    "geolake_nb.planning.writing.preview.Preview": "preview",
-    "geolake_nb.planning.delta.table_collations.TableCollations": "collations",
-}
-"""The class of a value, and the module here whose `show` makes its card: it is loaded with the first one."""
 
 
 def render(value: object) -> str | None:
@@ -32,8 +18,58 @@ def render(value: object) -> str | None:
     True
     """
     for kind in type(value).__mro__:
-        module = _CARDS.get(f"{kind.__module__}.{kind.__qualname__}")
-        if module is not None:
+        show = _cards().get(kind)
+        if show is not None:
             # Plain text again: what goes out is not to be put into another card unescaped.
-            return str.__str__(import_module(f"{__name__}.{module}").show(value))
+            return str.__str__(show(value))
     return None
+
+
+@cache
+def _cards() -> dict[type, Callable[[Any], str]]:
+    """The function that makes the card of each class; loaded with the first card."""
+    from geolake_nb.api.plan import Plan, Report
+    from geolake_nb.api.table import Table
+    from geolake_nb.changes.preview import Preview
+    from geolake_nb.checks.finding import Findings
+    from geolake_nb.formats.delta.table_collations import TableCollations
+    from geolake_nb.jupyter.cards import (
+        collations,
+        diff,
+        explanation,
+        files,
+        findings,
+        history,
+        plan,
+        preview,
+        protocol,
+        raster,
+        report,
+        rows,
+        schema,
+        table,
+    )
+    from geolake_nb.jupyter.raster_entries import RasterDetails
+    from geolake_nb.jupyter.table_rows import TableRows
+    from geolake_nb.model.file_table import FileTable
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.model.snapshot import History, Protocol
+    from geolake_nb.scan.diff import Diff
+    from geolake_nb.scan.explanation import Explanation
+
+    return {
+        Diff: diff.show,
+        Explanation: explanation.show,
+        FileTable: files.show,
+        Findings: findings.show,
+        History: history.show,
+        Plan: plan.show,
+        Preview: preview.show,
+        Protocol: protocol.show,
+        RasterDetails: raster.show,
+        Report: report.show,
+        Schema: schema.show,
+        Table: table.show,
+        TableCollations: collations.show,
+        TableRows: rows.show,
+    }

@@ -1,4 +1,4 @@
-"""The card of the collations of a table: which strings, which versions, which files lag behind."""
+"""The card of the collations of a table: which strings, which versions, which files are outdated."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from geolake_nb.jupyter.card_parts import card, command, folded, grid, left_out,
 from geolake_nb.jupyter.html import tag
 
 if TYPE_CHECKING:
+    from geolake_nb.formats.delta.table_collations import ColumnCollation, TableCollations
     from geolake_nb.jupyter.html import Child, Markup
-    from geolake_nb.planning.delta.table_collations import ColumnCollation, TableCollations
 
 __all__ = ["show"]
 
@@ -24,8 +24,8 @@ def show(collations: TableCollations) -> Markup:
         how = command("collations", collations.location, "COLUMN=icu.de_CI")
         return card("Collations", head, tag("p", "No string has a collation. ", how, " plans one."))
     rows = [_row(column, collations.file_count) for column in collations.columns[:_SHOWN]]
-    headers = ["string", "collation", "version wanted", "files with statistics", "files that lag behind"]
-    stale = tag("p", "Mend it: ", command("collations", collations.location, "--refresh"))
+    headers = ["string", "collation", "version wanted", "files with statistics", "outdated files"]
+    stale = tag("p", "Fix: ", command("collations", collations.location, "--refresh"))
     return card(
         "Collations",
         head,
@@ -38,7 +38,7 @@ def show(collations: TableCollations) -> Markup:
 def _row(column: ColumnCollation, count: int) -> list[Child]:
     known: list[Child] = [name(column.path), name(str(column.collation))]
     if not column.has_statistics:
-        return [*known, "no statistics are kept of it", "", ""]
+        return [*known, "no statistics", "", ""]
     have = [tag("div", name(version), f" in {files:,} of {count:,}") for version, files in column.files.items()]
     wanted = "none yet" if column.wanted is None else name(column.wanted)
     return [*known, wanted, have or "none", _stale(column)]

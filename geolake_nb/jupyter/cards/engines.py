@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import folded, grid
 from geolake_nb.jupyter.html import tag
-from geolake_nb.planning.engines import Answer
+from geolake_nb.model.engine_fact import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.planning.engines import EngineFact
+    from geolake_nb.model.engine_fact import EngineFact
 
 __all__ = ["engines", "locked_out"]
 
@@ -49,12 +49,12 @@ def locked_out(facts: Sequence[EngineFact]) -> list[str]:
     >>> locked_out(())
     []
     """
-    told = []
+    lines = []
     for what, answers in (("read", [fact.reads for fact in facts]), ("write", [fact.writes for fact in facts])):
         names = [fact.engine for fact, answer in zip(facts, answers, strict=True) if answer is Answer.NO]
         if names:
-            told.append(f"Cannot {what} it: {', '.join(names)}.")
-    return told
+            lines.append(f"Cannot {what} it: {', '.join(names)}.")
+    return lines
 
 
 def _answer(answer: Answer) -> Markup:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from geolake_nb.formats.snapshot import History, VersionInfo
     from geolake_nb.jupyter.html import Markup
+    from geolake_nb.model.snapshot import History, VersionInfo
 
 __all__ = ["show", "versions"]
 
@@ -26,11 +26,11 @@ def show(history: History) -> Markup:
     return card("History", head, versions(history[:_SHOWN]), left_out(_SHOWN, len(history), "t.history()"))
 
 
-def versions(found: Sequence[VersionInfo]) -> Markup:
+def versions(entries: Sequence[VersionInfo]) -> Markup:
     """The versions as a table."""
     rows = [
-        [str(one.version), time(one.timestamp), (one.operation or "not told")[:200], _details(one.details)]
-        for one in found
+        [str(entry.version), time(entry.timestamp), (entry.operation or "unknown")[:200], _details(entry.details)]
+        for entry in entries
     ]
     return grid(["version", "time", "operation", "details"], rows, numbers=[0])
 

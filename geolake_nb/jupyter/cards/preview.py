@@ -1,4 +1,4 @@
-"""The card of a preview: what windows read before and after a rewrite."""
+"""The card of a preview: what query windows read before and after a rewrite."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import bar, card, grid, name, plural
 from geolake_nb.jupyter.html import join, tag
-from geolake_nb.planning.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
+    from geolake_nb.changes.preview import Preview, PreviewSide
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.planning.writing.preview import Preview, PreviewSide
 
 __all__ = ["show"]
 
@@ -19,13 +19,13 @@ def show(preview: Preview) -> Markup:
     """The card."""
     sample = f"from a sample of {plural(preview.sampled_rows, 'row')}"
     about = (
-        "The table has no geo column to ask for."
+        "The table has no geo column to query."
         if preview.column is None
         else join(plural(len(preview.windows), "window"), " on ", name(preview.column), ", ", sample)
     )
     sides = (("before", preview.before), ("after", preview.after))
     rows = [[label, *_row(side)] for label, side in sides]
-    headers = ["", "files", "size", "files over each other", "files read", "bytes read"]
+    headers = ["", "files", "size", "average overlap", "files read", "bytes read"]
     return card(
         "Preview",
         tag("p", tag("strong", "Preview of a rewrite")),
@@ -40,7 +40,7 @@ def show(preview: Preview) -> Markup:
 
 
 def _row(side: PreviewSide) -> list[str | int]:
-    told = side.to_dict()
-    depth = "not known" if told["overlap_depth"] is None else f"{told['overlap_depth']:.1f}"
-    read = ["not known" if told[key] is None else f"{told[key]:.1%}" for key in ("files_read", "bytes_read")]
-    return [told["files"], bytes_text(told["bytes"]), depth, *read]
+    summary = side.to_dict()
+    depth = "not known" if summary["overlap_depth"] is None else f"{summary['overlap_depth']:.1f}"
+    read = ["not known" if summary[key] is None else f"{summary[key]:.1%}" for key in ("files_read", "bytes_read")]
+    return [summary["files"], bytes_text(summary["bytes"]), depth, *read]

@@ -1,4 +1,4 @@
-"""The card of a protocol: what an engine must speak."""
+"""The card of a protocol: required reader and writer features."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from geolake_nb.jupyter.html import tag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geolake_nb.formats.snapshot import Feature, Protocol
     from geolake_nb.jupyter.html import Markup
+    from geolake_nb.model.snapshot import Feature, Protocol
 
 __all__ = ["features", "show"]
 
@@ -23,13 +23,13 @@ def show(protocol: Protocol) -> Markup:
     return card("Protocol", tag("p", tag("strong", "Protocol "), protocol.summary), features(protocol.features))
 
 
-def features(found: Sequence[Feature]) -> Markup | None:
+def features(listed: Sequence[Feature]) -> Markup | None:
     """The features with what they mean, `None` where there are none.
 
     >>> features(()) is None
     True
     """
-    if not found:
+    if not listed:
         return None
     rows = [
         [
@@ -37,7 +37,7 @@ def features(found: Sequence[Feature]) -> Markup | None:
             feature.meaning if feature.known else tag("span", feature.meaning, class_="warning"),
             _needed(feature),
         ]
-        for feature in found[:_SHOWN]
+        for feature in listed[:_SHOWN]
     ]
     return grid(["feature", "meaning", "needed to"], rows)
 

@@ -20,8 +20,8 @@ def show(details: RasterDetails) -> Markup:
     """The card."""
     entry = details.entry
     about = [
-        ("raster", f"{entry.place} of the file, in {entry.column}"),
-        ("size", f"{entry.width:,} x {entry.height:,} cells"),
+        ("raster", f"{entry.index_in_file} of the file, in {entry.column}"),
+        ("size", f"{entry.width:,} \N{MULTIPLICATION SIGN} {entry.height:,} pixels"),
         ("CRS", name(entry.crs_name)),
         ("no outline", entry.reason),
     ]
@@ -30,7 +30,7 @@ def show(details: RasterDetails) -> Markup:
         "Raster",
         title("Raster", entry.path),
         facts(about),
-        grid(["band", "pixel type", "no-data", "cells"], rows) if rows else None,
+        grid(["band", "pixel type", "no-data", "pixels"], rows) if rows else None,
         left_out(_SHOWN, len(details.bands), "t.raster_bands(path)"),
         None if details.problem is None else tag("p", details.problem, class_="warning"),
     )

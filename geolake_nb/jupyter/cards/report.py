@@ -23,11 +23,11 @@ def show(report: Report) -> Markup:
     metrics = [(key.replace("_", " "), value) for key, value in report.metrics.items() if value]
     about = [
         ("version", str(report.version)),
-        ("over commits of others", over or None),
+        ("rebased over", over or None),
         ("seconds", f"{report.seconds:.1f}"),
         ("transaction", tag("code", report.transaction)),
         *metrics,
     ]
-    later = "A table that was opened before still shows its own version: open it again to see this one."
-    done = "The table has this change already: nothing was done." if report.was_there else "Done."
+    later = "A table that was opened before keeps its version: open it again to see this one."
+    done = "The table already has this change: nothing was done." if report.already_applied else "Done."
     return card("Report", head, tag("p", done, class_="good"), facts(about), tag("p", later, class_="faint"))

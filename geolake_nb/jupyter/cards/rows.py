@@ -8,24 +8,26 @@ import pyarrow as pa
 
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name
 from geolake_nb.jupyter.html import tag
-from geolake_nb.jupyter.shown_rows import SHOWN_ROWS
+from geolake_nb.jupyter.table_rows import SHOWN_ROWS
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Child, Markup
-    from geolake_nb.jupyter.shown_rows import ShownRows
+    from geolake_nb.jupyter.table_rows import TableRows
 
 __all__ = ["show"]
 
 _SHOWN_COLUMNS = 16
 
 
-def show(rows: ShownRows) -> Markup:
+def show(rows: TableRows) -> Markup:
     """The card."""
     table = rows.table
-    known = [one.name for one in table.schema if _readable(one.type) and table[one.name].null_count < table.num_rows]
+    known = [
+        field.name for field in table.schema if _readable(field.type) and table[field.name].null_count < table.num_rows
+    ]
     columns = known[:_SHOWN_COLUMNS]
     shown = table.select(columns).slice(0, SHOWN_ROWS).to_pylist()
-    first = [[_cell(one[column]) for column in columns] for one in shown]
+    first = [[_cell(row[column]) for column in columns] for row in shown]
     hidden = len(table.column_names) - len(columns)
     return card(
         rows.what.capitalize(),
@@ -37,7 +39,7 @@ def show(rows: ShownRows) -> Markup:
 
 
 def _readable(type_: pa.DataType) -> bool:
-    """Outlines in bytes say nothing to the eye."""
+    """Outlines as WKB are not readable."""
     return not pa.types.is_binary(type_)
 
 

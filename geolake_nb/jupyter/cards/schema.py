@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.crs import CrsForm
-from geolake_nb.core.message_text import with_plain_urls
-from geolake_nb.core.schema import children, join_path, type_name
-from geolake_nb.core.types import GeographyType, GeometryType, RasterType, StringType
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
 from geolake_nb.jupyter.html import tag
+from geolake_nb.model.crs import CrsForm
+from geolake_nb.model.schema import children, join_path, type_name
+from geolake_nb.model.types import GeographyType, GeometryType, RasterType, StringType
+from geolake_nb.text.messages import with_plain_urls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geolake_nb.core.crs import Crs
-    from geolake_nb.core.schema import Schema
-    from geolake_nb.core.types import Field
     from geolake_nb.jupyter.html import Markup
+    from geolake_nb.model.crs import Crs
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.model.types import Field
 
 __all__ = ["collated_strings", "geo_columns", "show", "tree"]
 
@@ -39,33 +39,33 @@ def tree(schema: Schema) -> Markup:
 
 def geo_columns(schema: Schema) -> Markup | None:
     """The geometries, geographies and rasters with the names of their CRSs; `None` where there are none."""
-    found = schema.geo_columns()
-    if not found:
+    columns = schema.geo_columns()
+    if not columns:
         return None
-    rows = [[name(path), *_geo(field)] for path, field in found[:_SHOWN]]
-    return grid(["geo column", "type", "CRS", "which is"], rows)
+    rows = [[name(path), *_geo(field)] for path, field in columns[:_SHOWN]]
+    return grid(["geo column", "type", "CRS", "CRS name"], rows)
 
 
 def collated_strings(schema: Schema) -> Markup | None:
     """The strings that compare by a collation; `None` where there are none."""
-    found = [(path, field.type.collation) for path, field in schema.walk() if isinstance(field.type, StringType)]
-    rows = [[name(path), name(str(collation))] for path, collation in found if collation is not None]
+    strings = [(path, field.type.collation) for path, field in schema.walk() if isinstance(field.type, StringType)]
+    rows = [[name(path), name(str(collation))] for path, collation in strings if collation is not None]
     return grid(["string", "collation"], rows[:_SHOWN]) if rows else None
 
 
 def _geo(field: Field) -> list[str | Markup]:
-    found = field.type
-    if isinstance(found, RasterType):
-        return [f"raster {found.encoding}", "", "each raster has its own"]
-    if isinstance(found, GeographyType):
-        return [f"geography, {found.algorithm.value} edges", _crs(found.crs), found.crs.name]
-    if isinstance(found, GeometryType):
-        return ["geometry", _crs(found.crs), found.crs.name]
+    type_ = field.type
+    if isinstance(type_, RasterType):
+        return [f"raster {type_.encoding}", "", "each raster has its own"]
+    if isinstance(type_, GeographyType):
+        return [f"geography, {type_.algorithm.value} edges", _crs(type_.crs), type_.crs.name]
+    if isinstance(type_, GeometryType):
+        return ["geometry", _crs(type_.crs), type_.crs.name]
     raise AssertionError
 
 
 def _crs(crs: Crs) -> str | Markup:
-    # A whole definition is long, and its first words tell nothing.
+    # A whole definition is long, and its first words are not informative.
     whole = {CrsForm.PROJJSON: "defined by PROJJSON", CrsForm.WKT: "defined by WKT"}
     return whole.get(crs.form) or name(crs.text, 60)
 

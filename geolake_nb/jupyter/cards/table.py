@@ -1,9 +1,11 @@
-"""The card of a table: what it is, what it holds, how much of it has bounds, who can use it, what happened to it."""
+"""The card of a table: format, schema, share of files with bounds, engines, and newest versions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.checks.table_card import card_dict
+from geolake_nb.checks.untyped_wkb import typing_hint
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.card_parts import bar, card, command, facts, folded, name, plural, setting, time, title
 from geolake_nb.jupyter.cards.engines import engines
@@ -12,16 +14,15 @@ from geolake_nb.jupyter.cards.history import versions
 from geolake_nb.jupyter.cards.protocol import features
 from geolake_nb.jupyter.cards.schema import collated_strings, geo_columns, tree
 from geolake_nb.jupyter.html import join, tag
-from geolake_nb.planning.coverage import coverage
-from geolake_nb.planning.engines import engine_facts
-from geolake_nb.planning.scan.explanation_text import bytes_text
-from geolake_nb.planning.table_card import card_dict
+from geolake_nb.scan.coverage import coverage
+from geolake_nb.scan.engines import engine_facts
+from geolake_nb.scan.explanation_text import bytes_text
 
 if TYPE_CHECKING:
     from geolake_nb.api.table import Table
+    from geolake_nb.checks.finding import Findings
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.planning.coverage import Coverage
-    from geolake_nb.planning.health.finding import Findings
+    from geolake_nb.scan.coverage import Coverage
 
 __all__ = ["show"]
 
@@ -31,26 +32,27 @@ _SHOWN_PROPERTIES = 50
 
 
 def show(table: Table, findings: Findings | None = None) -> Markup:
-    """The card; `findings` are those of a check that was made already."""
+    """The card; `findings` are those of an earlier check."""
     snapshot = table.snapshot
     known = card_dict(snapshot)
     about = [
-        ("format", snapshot.format.value.capitalize()),
+        ("format", snapshot.format.title),
         ("version", None if snapshot.version is None else str(snapshot.version)),
         ("as of", time(snapshot.timestamp)),
         ("protocol", snapshot.protocol.summary),
         ("files", known["files"]),
         ("rows", "not known" if known["rows"] is None else known["rows"]),
         ("size", bytes_text(known["bytes"])),
-        ("partitioned by", [join(name(one), " ") for one in snapshot.partition_columns] or None),
+        ("partitioned by", [join(name(column), " ") for column in snapshot.partition_columns] or None),
     ]
     fields = len(table.schema.fields)
     return card(
         "Table",
         title("Table", table.location),
         facts(about),
-        [_bounds(one) for one in coverage(snapshot)],
-        _health(table, findings),
+        [_bounds(column) for column in coverage(snapshot)],
+        [tag("p", typing_hint(snapshot, column), class_="warning") for column in table.untyped_wkb.columns],
+        _findings(table, findings),
         geo_columns(table.schema),
         collated_strings(table.schema),
         folded(f"Schema: {plural(fields, 'column')}", tree(table.schema), unfolded=fields <= _UNFOLDED),
@@ -61,21 +63,21 @@ def show(table: Table, findings: Findings | None = None) -> Markup:
     )
 
 
-def _bounds(found: Coverage) -> Markup:
-    files = f"{found.covered.files:,} of {plural(found.total.files, 'file')}"
-    share = "no files" if found.share is None else f"{files}, {found.share:.0%} of the bytes"
-    return tag("div", bar(found.share, f"bounds of {found.column}: {share}"))
+def _bounds(coverage: Coverage) -> Markup:
+    files = f"{coverage.covered.files:,} of {plural(coverage.total.files, 'file')}"
+    share = "no files" if coverage.share is None else f"{files}, {coverage.share:.0%} of the bytes"
+    return tag("div", bar(coverage.share, f"bounds of {coverage.column}: {share}"))
 
 
-def _health(table: Table, findings: Findings | None) -> Markup:
+def _findings(table: Table, findings: Findings | None) -> Markup:
     if findings is not None:
-        return tag("p", "Health: ", counts(findings), ".")
-    return tag("p", "Health: not checked yet. ", command("check", table.location), " looks for what is wrong.")
+        return tag("p", "Checked: ", counts(findings), ".")
+    return tag("p", "Not checked. Run ", command("check", table.location))
 
 
 def _features(table: Table) -> Markup | None:
-    found = features(table.protocol.features)
-    return None if found is None else folded(f"Features: {len(table.protocol.features)}", found)
+    shown = features(table.protocol.features)
+    return None if shown is None else folded(f"Features: {len(table.protocol.features)}", shown)
 
 
 def _properties(table: Table) -> Markup | None:
@@ -88,9 +90,9 @@ def _properties(table: Table) -> Markup | None:
 
 def _history(table: Table) -> Markup | None:
     try:
-        found = table.history(newest=_SHOWN_VERSIONS)
+        newest = table.history(newest=_SHOWN_VERSIONS)
     except GeolakeError as problem:
         return tag("p", f"The history cannot be read: {problem}", class_="warning")
-    if not found:
+    if not newest:
         return None
-    return folded("Newest versions", versions(found), tag("p", command("history", table.location), " has all."))
+    return folded("Newest versions", versions(newest), tag("p", "All versions: ", command("history", table.location)))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from geolake_nb.formats.delta import open_delta
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,8 +108,8 @@ def remove(path: str, **more: Any) -> dict[str, Any]:
 
 
 def vector(cardinality: int, *, name: str = "ab^-aqEH.-t@S}K{vb[*k^", offset: int | None = 1) -> dict[str, Any]:
-    held = {"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 36, "cardinality": cardinality}
-    return held if offset is None else held | {"offset": offset}
+    descriptor = {"storageType": "u", "pathOrInlineDv": name, "sizeInBytes": 36, "cardinality": cardinality}
+    return descriptor if offset is None else descriptor | {"offset": offset}
 
 
 class LogMaker:
@@ -160,7 +160,7 @@ def write_checkpoint(
 
     `own` are more columns of `add`.
     """
-    add_type = [*(one for one in ADD if stats or one[0] != "stats"), *own]
+    add_type = [*(field for field in ADD if stats or field[0] != "stats"), *own]
     if parsed is not None:
         add_type.append(("stats_parsed", parsed))
     types = {

@@ -21,11 +21,11 @@ from geolake_nb.errors import (
     StorageError,
 )
 from geolake_nb.formats.delta.commit import DeltaCommit, Phase, commit, find_commit, log_path
-from geolake_nb.formats.storage import Storage
-from geolake_nb.spark.log_store import storage_put
+from geolake_nb.storage.exclusion import storage_put
+from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove, vector
-from tests.formats.s3_endpoint import losing_answers
 from tests.heavy.two_committers import race
+from tests.storage.s3_endpoint import losing_answers
 
 DOMAIN = {"domainMetadata": {"domain": "geolake", "configuration": "{}", "removed": False}}
 TXN = {"txn": {"appId": "etl", "version": 7}}
@@ -176,7 +176,7 @@ def test_a_commit_that_is_in_is_not_written_again(table):
     assert len(names(table)) == 4
 
 
-def test_an_unknown_outcome_is_told_and_found_out_later(table):
+def test_an_unknown_outcome_is_reported_and_resolved_later(table):
     for lands in (True, False):
         ours = change(transaction=f"ours-{lands}", base=2 if not lands else 1)
 
@@ -200,7 +200,7 @@ def test_whatever_else_a_write_raises_leaves_the_outcome_open(table, problem):
     def put(path, data):
         raise problem
 
-    with pytest.raises(OutcomeUnknownError, match="version 2 may be in the table or not"):
+    with pytest.raises(OutcomeUnknownError, match="version 2 may or may not be in the table"):
         commit(table.storage, change(), put=put)
 
 
@@ -215,32 +215,32 @@ def test_a_write_that_fails_for_good_says_so(table):
 def test_a_write_that_is_refused_for_our_own_earlier_try_counts(table):
     def put(path, data):
         table.storage.put_if_absent(path, data)
-        raise AlreadyThereError("the file is there already")
+        raise AlreadyThereError("the file already exists")
 
     made = commit(table.storage, change(), put=put)
     assert (made.version, made.rebased_over) == (2, ())
 
 
-def test_a_refused_write_without_a_file_is_no_endless_loop(table):
+def test_a_refused_write_without_a_file_does_not_loop_forever(table):
     def put(path, data):
-        raise AlreadyThereError("the file is there already")
+        raise AlreadyThereError("the file already exists")
 
     with pytest.raises(StorageError):
         commit(table.storage, change(), put=put)
 
 
 def test_a_base_that_is_gone_is_a_conflict(table):
-    with pytest.raises(ConflictError, match="version 9, on which the change was planned, is gone"):
+    with pytest.raises(ConflictError, match="version 9, the base of the planned change, no longer exists"):
         commit(table.storage, change(base=9))
 
 
-def test_another_table_in_the_same_place_is_a_conflict(table):
+def test_another_table_at_the_same_location_is_a_conflict(table):
     assert commit(table.storage, change(table_id="made-by-hand")).version == 2
-    with pytest.raises(ConflictError, match="another table"):
+    with pytest.raises(ConflictError, match="the table was replaced by another one"):
         commit(table.storage, change(base=2, transaction="b", table_id="other"))
 
 
-def test_a_version_that_only_a_checkpoint_shows_cannot_be_judged(table):
+def test_a_version_that_only_a_checkpoint_shows_cannot_be_checked(table):
     table.commit(2, add("new")).commit(3, add("new2"))
     table.checkpoint(3, protocol(), metadata(), add("a"), add("b%20c"), add("new"), add("new2"))
     (table.folder / log_path(2)).unlink()
@@ -269,7 +269,7 @@ def test_a_broken_winner_is_a_typed_error(table):
 @pytest.mark.parametrize(
     "text", ['{"add":{"path":"a"}}\n{"remove":{"path":"b"}}', "no json", "[]", '{"commitInfo":{"x":1}}', '{"odd":{}}']
 )
-def test_what_is_no_action_is_not_written(table, text):
+def test_an_invalid_action_is_not_written(table, text):
     with pytest.raises(GeolakeError):
         commit(table.storage, replace(change(), actions=[text]))
     assert len(names(table)) == 2
@@ -347,7 +347,7 @@ class TestS3:
     def test_an_answer_that_never_comes_is_an_unknown_outcome(self, storage, s3):
         with losing_answers(s3.url) as proxy:
             through = Storage.at(storage.location, options=s3.options | {"aws_endpoint": proxy})
-            with pytest.raises(OutcomeUnknownError, match="version 2 may be in the table or not"):
+            with pytest.raises(OutcomeUnknownError, match="version 2 may or may not be in the table"):
                 commit(through, change())
         assert find_commit(storage, "ours", since=1) == 2
         assert commit(storage, change()).version == 2
@@ -357,7 +357,7 @@ class TestS3:
 KILL = """
 import os, signal, sys
 from geolake_nb.formats.delta.commit import DeltaCommit, Phase, commit
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 
 action = '{"add":{"path":"a","partitionValues":{},"size":10,"modificationTime":1,"dataChange":false}}'
 for folder in sys.argv[1:]:

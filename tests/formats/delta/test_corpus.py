@@ -13,7 +13,7 @@ import pytest
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.delta import delta_history, is_delta, open_delta
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 
 REFUSED = {
     "delta-golden/corrupted-last-checkpoint": (CorruptTableError, "the metaData action has no schemaString"),
@@ -31,8 +31,8 @@ def index() -> list[dict[str, str]]:
 
 
 ROWS = [pytest.param(row, id=row["table"]) for row in index()]
-GOOD = [one for one in ROWS if one.values[0]["table"] not in REFUSED]
-PEERED = [one for one in GOOD if one.values[0]["deltalake_result"] == "ok"]
+GOOD = [case for case in ROWS if case.values[0]["table"] not in REFUSED]
+PEERED = [case for case in GOOD if case.values[0]["deltalake_result"] == "ok"]
 
 
 def test_the_corpus_has_all_its_tables(corpus):
@@ -57,8 +57,8 @@ def test_a_table_opens_as_the_index_says(corpus, row):
         "minReaderVersion": int(row["minReader"]),
         "minWriterVersion": int(row["minWriter"]),
     }
-    assert all(one.known for one in snapshot.protocol.features)
-    assert set(row["features"].split()) <= {one.name for one in snapshot.protocol.features}
+    assert all(feature.known for feature in snapshot.protocol.features)
+    assert set(row["features"].split()) <= {feature.name for feature in snapshot.protocol.features}
     assert list(snapshot.partition_columns) == row["partitionColumns"].split()
     assert snapshot.details.column_mapping.value == (row["columnMapping"] or "none")
     assert len(delta_history(storage)) == int(row["json_commits"])
@@ -73,7 +73,7 @@ def test_deltalake_reads_the_same_files_rows_and_statistics(corpus, row):
     snapshot = open_delta(Storage.at(str(corpus / "delta" / row["table"])))
     actions = pa.table(table.get_add_actions(flatten=True))
     assert snapshot.version == table.version()
-    theirs = {unquote(unquote(one["path"])): one for one in actions.to_pylist()}
+    theirs = {unquote(unquote(action["path"])): action for action in actions.to_pylist()}
     paths = [unquote(unquote(path)) for path in snapshot.files.table["path"].to_pylist()]
     assert sorted(paths) == sorted(theirs)
     ours = snapshot.files.table.to_pylist()
@@ -86,7 +86,7 @@ def test_deltalake_reads_the_same_files_rows_and_statistics(corpus, row):
             value = peer[f"partition.{name}"]
             assert mine[f"partition.{name}"] == value
     compared = 0
-    for name in (one.name for one in snapshot.schema.fields if one.name not in snapshot.partition_columns):
+    for name in (field.name for field in snapshot.schema.fields if field.name not in snapshot.partition_columns):
         scalar = snapshot.scalars((name,))
         if scalar is None:
             continue
@@ -95,7 +95,7 @@ def test_deltalake_reads_the_same_files_rows_and_statistics(corpus, row):
             for path, value in zip(paths, column.to_pylist(), strict=True):
                 peer = theirs[path].get(f"{key}.{physical}")
                 if key == "null_count" and value is None:
-                    continue  # ours is not told under wide bounds
+                    continue  # ours is unknown under wide bounds
                 if value is None and "delta.typeChanges" in snapshot.schema.find(name).metadata:
                     continue  # the text of a float is not that of the double that it becomes
                 wider = dt.timedelta(microseconds=999) if isinstance(value, dt.datetime) and key == "max" else None

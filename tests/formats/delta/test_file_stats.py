@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.core.collation import Collation
-from geolake_nb.core.predicate_ops import ComparisonOp
 from geolake_nb.formats.delta.file_stats import read_stats
 from geolake_nb.formats.delta.scalar_stats import widened_maximum
 from geolake_nb.formats.delta.stats_json import read_leaves
+from geolake_nb.model.collation import Collation
+from geolake_nb.model.operators import ComparisonOp
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, vector, write_checkpoint
 from tests.growth import growth
 
@@ -53,7 +53,7 @@ def test_every_spelling_of_a_point_is_a_box(made, spelling):
     assert column(snapshot, "g.problem") == [None]
 
 
-def test_bounds_that_are_no_box_leave_the_sides_null_and_say_why(made):
+def test_invalid_bounds_leave_the_sides_null_and_have_a_reason(made):
     snapshot = made.commit(
         0,
         *GEO,
@@ -67,9 +67,9 @@ def test_bounds_that_are_no_box_leave_the_sides_null_and_say_why(made):
     assert column(snapshot, "g.source") == [None] * 5
     swapped, half, empty, broken, none = column(snapshot, "g.problem")
     assert "ymin 5.0 > ymax 1.0" in swapped
-    assert half == "there is a min and no max"
+    assert half == "there is a min but no max"
     assert "empty point" in empty
-    assert broken == "the statistics are no JSON object"
+    assert broken == "the statistics are not a JSON object"
     assert none is None
     assert column(snapshot, "rows") == [10, 1, 10, None, None]
 
@@ -182,24 +182,24 @@ def test_minima_and_maxima_of_every_type(made, type_, odd_one_out):
     # An object where a value belongs makes all files of the chunk be read one by one.
     odd = [add("odd", {"numRecords": 3, "minValues": {"c": {"x": 1}}})] if odd_one_out else []
     made.commit(0, protocol("timestampNtz"), metadata(field("c", type_)), add("a", stats), add("none"), *odd)
-    found = made.open().scalars(("c",))
+    column = made.open().scalars(("c",))
     nothing = [None] * (1 + odd_one_out)
-    assert found.minimum.to_pylist() == [minimum, *nothing]
-    assert found.maximum.to_pylist() == [maximum, *nothing]
-    assert found.null_count.to_pylist() == [1, *nothing]
-    assert found.truncated == (type_ == "string")
+    assert column.minimum.to_pylist() == [minimum, *nothing]
+    assert column.maximum.to_pylist() == [maximum, *nothing]
+    assert column.null_count.to_pylist() == [1, *nothing]
+    assert column.truncated == (type_ == "string")
 
 
 def test_numbers_that_json_lacks_are_read_as_jackson_writes_them(made):
     stats = {"numRecords": 2, "minValues": {"c": "-Infinity"}, "maxValues": {"c": "NaN"}}
     made.commit(0, protocol(), metadata(field("c", "double")), add("a", stats), add("b", {"minValues": {"c": 1.5}}))
-    found = made.open().scalars(("c",))
-    assert found.minimum.to_pylist() == [float("-inf"), 1.5]
-    assert found.decides(ComparisonOp.GT).tolist() == [False, False]  # NaN bounds nothing
+    column = made.open().scalars(("c",))
+    assert column.minimum.to_pylist() == [float("-inf"), 1.5]
+    assert column.decides(ComparisonOp.GT).tolist() == [False, False]  # NaN bounds nothing
 
 
 @pytest.mark.parametrize("text", ["2000-01-01T00:00:00", "soon", "2000-13-01T00:00:00Z", "+12000-01-01T00:00:00Z"])
-def test_an_instant_that_cannot_be_read_for_sure_is_no_bound(made, text):
+def test_an_ambiguous_instant_is_not_a_bound(made, text):
     stats = {"numRecords": 2, "minValues": {"c": text}, "maxValues": {"c": text}}
     made.commit(0, protocol(), metadata(field("c", "timestamp")), add("a", stats))
     assert made.open().scalars(("c",)).minimum.to_pylist() == [None]
@@ -282,10 +282,10 @@ def test_collated_statistics_are_found_by_collation_and_version(made):
     stats = snapshot.details.stats
     assert stats.collations() == (german,)
     assert stats.collated(("name",), german).minimum.null_count == 3  # any minimum may have been cut
-    found = stats.collated(("name",), german, prefix_length=32)
-    assert found.minimum.to_pylist() == ["Ärger", None, None]  # one of 32 characters may have been cut
-    assert found.maximum.to_pylist() == ["Zebra", None, "Zebra"]
-    assert found.only_nulls.tolist() == [False, True, False]
+    column = stats.collated(("name",), german, prefix_length=32)
+    assert column.minimum.to_pylist() == ["Ärger", None, None]  # one of 32 characters may have been cut
+    assert column.maximum.to_pylist() == ["Zebra", None, "Zebra"]
+    assert column.only_nulls.tolist() == [False, True, False]
     assert stats.collated(("name",), Collation.parse("icu.de.77")).minimum.null_count == 3
     assert snapshot.scalars(("name",)).minimum.to_pylist()[0] == "Zebra"
     assert stats.raw[0].as_py().startswith('{"numRecords": 3')
@@ -315,14 +315,14 @@ READ = [1, None, None, None, None, None, None, None, None, 2, None, 2, None, Non
 @pytest.mark.parametrize("rows", [range(1), range(2), range(len(ODD_TEXTS)), range(4, 8), [9], [12]])
 def test_odd_texts_spoil_no_other(rows):
     texts, expected = [ODD_TEXTS[row] for row in rows], [READ[row] for row in rows]
-    (found,) = read_leaves(pa.array(texts, pa.string()), [(("a",), pa.int64())])
-    assert found.to_pylist() == expected
+    (values,) = read_leaves(pa.array(texts, pa.string()), [(("a",), pa.int64())])
+    assert values.to_pylist() == expected
 
 
 def test_leaves_of_slices_and_chunks_stay_in_order():
     texts = pa.chunked_array([[f'{{"a":{{"b":{number}}}}}' for number in range(100)], [], [None, '{"a":{"b":7}}']])
-    (found,) = read_leaves(texts.slice(50), [(("a", "b"), pa.int64())])
-    assert found.to_pylist() == [*range(50, 100), None, 7]
+    (values,) = read_leaves(texts.slice(50), [(("a", "b"), pa.int64())])
+    assert values.to_pylist() == [*range(50, 100), None, 7]
 
 
 def test_statistics_of_many_columns_take_as_long_as_they_are_many():
@@ -347,8 +347,8 @@ def test_char_columns_and_those_that_were_floats_rule_nothing_out(tmp_path):
     ]
     ends = {"c": "a    ", "f": 0.1, "v": "a"}
     stats = {"numRecords": 1, "minValues": ends, "maxValues": ends, "nullCount": dict.fromkeys(ends, 0)}
-    one = add("a.parquet", stats, partition={"p": "a"})
-    LogMaker(tmp_path).commit(0, protocol(), metadata(*fields, partitions=("p",)), one)
+    action = add("a.parquet", stats, partition={"p": "a"})
+    LogMaker(tmp_path).commit(0, protocol(), metadata(*fields, partitions=("p",)), action)
     table = gl.open(str(tmp_path))
     for kept in ("c = 'a'", "c IN ('a')", "c <= 'a'", "p = 'a    '", "f = 0.10000000149011612", "v = 'a'"):
         assert table.explain(kept).read.files == 1, kept
@@ -358,5 +358,5 @@ def test_char_columns_and_those_that_were_floats_rule_nothing_out(tmp_path):
 def test_a_maximum_at_the_end_of_time_bounds_nothing():
     kind = pa.timestamp("us", "UTC")
     last = 2**63 - 1
-    held = pa.array([last - last % 1000, 5, None], pa.int64()).cast(kind)
-    assert widened_maximum(held).cast(pa.int64()).to_pylist() == [None, 1004, None]
+    maxima = pa.array([last - last % 1000, 5, None], pa.int64()).cast(kind)
+    assert widened_maximum(maxima).cast(pa.int64()).to_pylist() == [None, 1004, None]

@@ -34,7 +34,7 @@ def test_history_is_newest_first_with_who_and_when(made):
 
 def test_history_after_a_clean_up_starts_where_the_log_does(made):
     made.checkpoint(7, *START).commit(7, seconds=10).commit(8, info(), seconds=20)
-    assert [(one.version, one.operation) for one in delta_history(made.storage)] == [(8, "WRITE"), (7, None)]
+    assert [(entry.version, entry.operation) for entry in delta_history(made.storage)] == [(8, "WRITE"), (7, None)]
 
 
 def test_commit_info_is_found_behind_many_files(made):
@@ -45,13 +45,13 @@ def test_commit_info_is_found_behind_many_files(made):
 def test_the_time_of_a_copied_log_is_made_to_rise(made):
     for version in range(3):
         made.commit(version, *(START if version == 0 else ()), seconds=100)
-    assert [one.timestamp for one in delta_history(made.storage)] == [at(100.002), at(100.001), at(100)]
+    assert [entry.timestamp for entry in delta_history(made.storage)] == [at(100.002), at(100.001), at(100)]
 
 
 def test_in_commit_timestamps_win_over_those_of_files(made):
     made.commit(0, info(inCommitTimestamp=1_000), *START, seconds=900)
     made.commit(1, info(inCommitTimestamp=2_000), add("a"), seconds=800)
-    assert [one.timestamp for one in delta_history(made.storage)] == [at(2), at(1)]
+    assert [entry.timestamp for entry in delta_history(made.storage)] == [at(2), at(1)]
     assert made.open().timestamp == at(2)
     assert made.paths(timestamp=at(1.5)) == []
     assert made.paths(timestamp=at(2)) == ["a"]
@@ -75,7 +75,7 @@ def test_time_travel_before_the_first_version_says_which_it_is(made):
 def test_time_travel_reaches_no_version_that_was_cleaned_up(made):
     made.commit(3, seconds=10).commit(4, seconds=20).checkpoint(4, *START, add("a")).commit(5, add("b"), seconds=30)
     assert made.paths(timestamp=at(25)) == ["a"]
-    with pytest.raises(VersionError, match="the oldest that is left is version 4"):
+    with pytest.raises(VersionError, match="the oldest available is version 4"):
         made.open(timestamp=at(15))
 
 

@@ -103,11 +103,11 @@ def test_a_log_without_protocol_or_metadata_says_so(made, missing):
 BROKEN_LINES = {
     '{"add":{"path":"b",': r"0001\.json, line 2: the action is not JSON",
     '{"add":{"size":5}}': r"0001\.json, line 2: a file action has no path",
-    '{"add":{"path":"b","size":"big"}}': "line 2: size is no whole number",
-    '{"add":{"path":"b","size":1.5}}': "line 2: size is no whole number",
-    '{"add":{"path":"b","stats":{}}}': "line 2: stats is no text",
-    '{"add":{"path":"b","deletionVector":"x"}}': "line 2: deletionVector is no JSON object",
-    "[1]": "line 2: the action is no JSON object",
+    '{"add":{"path":"b","size":"big"}}': "line 2: size is not an integer",
+    '{"add":{"path":"b","size":1.5}}': "line 2: size is not an integer",
+    '{"add":{"path":"b","stats":{}}}': "line 2: stats is not a string",
+    '{"add":{"path":"b","deletionVector":"x"}}': "line 2: deletionVector is not a JSON object",
+    "[1]": "line 2: the action is not a JSON object",
     "nonsense": "line 2: the action is not JSON",
     '{"x":' + "[" * 100_000: "line 2: the action is not JSON",
 }
@@ -121,10 +121,10 @@ def test_a_broken_line_is_named(made, line):
         made.open()
 
 
-def test_bytes_that_are_no_text_are_named(made):
+def test_invalid_utf8_is_named(made):
     made.commit(0, *START)
     (made.log / f"{1:020}.json").write_bytes(b'{"add":{"path":"\xff","size":1}}\n')
-    with pytest.raises(CorruptTableError, match="the byte 16 is no UTF-8"):
+    with pytest.raises(CorruptTableError, match="the byte 16 is not valid UTF-8"):
         made.open()
 
 

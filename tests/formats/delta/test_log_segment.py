@@ -9,7 +9,7 @@ import pytest
 from geolake_nb.errors import CorruptTableError, NotATableError, StorageError, VersionError
 from geolake_nb.formats.delta import is_delta, open_delta
 from geolake_nb.formats.delta.log_segment import CheckpointHint, list_log, newest_log
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove, write_checkpoint
 
 START = (protocol(), metadata())
@@ -51,7 +51,7 @@ def test_a_gap_names_the_missing_versions(made):
     assert made.paths(version=1) == ["a"]
 
 
-def test_a_gap_before_the_checkpoint_is_no_matter(made):
+def test_a_gap_before_the_checkpoint_does_not_matter(made):
     made.commit(0, *START).commit(2, add("x")).checkpoint(3, *START, add("a")).commit(4, add("b"))
     assert made.paths() == ["a", "b"]
 
@@ -81,7 +81,7 @@ def test_the_checkpoint_is_found_whatever_the_hint_says(made, hint):
 
 
 @pytest.mark.parametrize("text", ["[1]", '{"version":"4"}', "{}", '{"version":true}', "[" * 100_000])
-def test_a_hint_that_is_no_hint_is_corrupt(made, text):
+def test_an_invalid_hint_is_corrupt(made, text):
     made.checkpoint(4, *START, add("a")).hint(text)
     assert made.open().details.checkpoint_hint is CheckpointHint.CORRUPT
 
@@ -144,7 +144,7 @@ def test_a_truncated_checkpoint_is_named(made, keep):
     path = made.log / f"{3:020}.checkpoint.parquet"
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(
-        CorruptTableError, match=r"0003\.checkpoint\.parquet: the checkpoint is cut off or is no Parquet"
+        CorruptTableError, match=r"0003\.checkpoint\.parquet: the checkpoint is truncated or not a Parquet"
     ):
         made.open()
 
@@ -209,14 +209,14 @@ def test_the_longest_compacted_log_that_ends_in_time_is_taken(made):
     assert made.paths() == ["f1", "f2", "f3", "f4", "f5"]
 
 
-def test_other_files_in_the_log_are_no_commits(made):
+def test_other_files_in_the_log_are_not_commits(made):
     made.commit(0, *START, add("a"))
     for name in [f"{1:020}.crc", "1.json", f".{1:020}.json.crc", f"{1:020}.json.tmp", f"{1:020}.checkpoint.x.parquet"]:
         (made.log / name).write_text("nonsense")
     assert made.open().version == 0
 
 
-def test_a_folder_without_a_log_is_no_table(tmp_path):
+def test_a_folder_without_a_log_is_not_a_table(tmp_path):
     (tmp_path / "_delta_log").mkdir()
     with pytest.raises(NotATableError, match="there is no Delta log"):
         list_log(Storage.at(str(tmp_path)))
@@ -232,7 +232,7 @@ class Unlisted(Storage):
     location = "https://host.org/t"
 
     def list(self, prefix="", *, recursive=False, after=""):
-        raise StorageError("the web server lists no folders", where=self.location)
+        raise StorageError("the web server does not list folders", where=self.location)
 
 
 @pytest.mark.parametrize("hint", [None, {"version": 2, "size": 3}, {"version": 2, "parts": 2}])
@@ -247,17 +247,17 @@ def test_without_a_listing_the_log_is_found_by_its_names(made, hint):
         if names[1]:
             made.checkpoint(2, name=names[1])
     storage = made.storage
-    listing = list_log(Unlisted(storage._place, storage._backend))
+    listing = list_log(Unlisted(storage._location, storage._backend))
     assert listing.latest == 3
     assert len(listing.checkpoints) == (hint is not None)
 
 
 def test_a_server_that_has_an_answer_for_every_path_has_no_log(made):
-    asked = []
+    paths = []
 
     class Willing(Unlisted):
         def exists(self, path):
-            asked.append(path)
+            paths.append(path)
             return True
 
         def size(self, path):
@@ -271,15 +271,15 @@ def test_a_server_that_has_an_answer_for_every_path_has_no_log(made):
 
     storage = made.storage
     with pytest.raises(NotATableError):
-        list_log(Willing(storage._place, storage._backend))
-    assert len(asked) < 10
+        list_log(Willing(storage._location, storage._backend))
+    assert len(paths) < 10
 
 
 class Paged(Storage):
-    """A store that tells of four files in one answer, in the order of their names."""
+    """A store that lists four files per page, in the order of their names."""
 
     def __init__(self, made: LogMaker) -> None:
-        super().__init__(made.storage._place, made.storage._backend)
+        super().__init__(made.storage._location, made.storage._backend)
         self.listed: list[str] = []
 
     def list(self, prefix="", *, recursive=False, after=""):
@@ -287,12 +287,12 @@ class Paged(Storage):
         return super().list(prefix, recursive=recursive, after=after)
 
     def list_first(self, prefix="", *, recursive=False):
-        found = super().list(prefix, recursive=recursive)
-        return found[:4], len(found) <= 4
+        entries = super().list(prefix, recursive=recursive)
+        return entries[:4], len(entries) <= 4
 
 
 LONG_LOG_HINTS = {
-    # What the hint says, how it is judged, and after which name the log is then listed ("": the whole).
+    # The content of the hint, its state, and after which name the log is then listed ("": the whole).
     "right": ('{"version":8,"size":3}', CheckpointHint.RIGHT, f"{8:020}"),
     "stale": ('{"version":6,"size":3}', CheckpointHint.STALE, f"{6:020}"),
     "not there": ('{"version":7,"size":3}', CheckpointHint.WRONG, f"{7:020}"),
@@ -306,30 +306,30 @@ LONG_LOG_HINTS = {
 
 
 @pytest.mark.parametrize("name", LONG_LOG_HINTS)
-def test_of_a_long_log_what_comes_after_the_hint_is_looked_at(made, name):
-    hint, judged, listed_after = LONG_LOG_HINTS[name]
+def test_of_a_long_log_only_what_comes_after_the_hint_is_listed(made, name):
+    hint, state, listed_after = LONG_LOG_HINTS[name]
     made.commit(0, *START, add("v0"))
     for version in range(1, 11):
         made.commit(version, add(f"v{version}"))
     for version in (6, 8):
-        made.checkpoint(version, *START, *(add(f"v{one}") for one in range(version + 1)))
+        made.checkpoint(version, *START, *(add(f"v{number}") for number in range(version + 1)))
     if hint is not None:
         made.hint(hint)
     storage = Paged(made)
-    found = newest_log(storage)
-    assert found.segment() == list_log(made.storage).segment()
-    assert found.hint is judged
+    listing = newest_log(storage)
+    assert listing.segment() == list_log(made.storage).segment()
+    assert listing.hint is state
     assert storage.listed[0] == listed_after
-    assert (found.since > 0) == (name in ("right", "stale"))
+    assert (listing.since > 0) == (name in ("right", "stale"))
     # What was not looked at is there all the same.
     for version, newest in ((0, 0), (3, 3), (7, 7), (10, 10), (None, 10)):
-        opened = open_delta(storage, version=version, log=found)
-        assert opened.files.table["path"].to_pylist() == [f"v{one}" for one in range(newest + 1)]
+        opened = open_delta(storage, version=version, log=listing)
+        assert opened.files.table["path"].to_pylist() == [f"v{number}" for number in range(newest + 1)]
     with pytest.raises(VersionError, match="the versions are 0 to 10"):
-        open_delta(storage, version=11, log=found)
+        open_delta(storage, version=11, log=listing)
 
 
-def test_a_gap_in_a_long_log_is_told_as_in_a_short_one(made):
+def test_a_gap_in_a_long_log_is_reported_as_in_a_short_one(made):
     made.commit(0, *START, add("v0"))
     for version in (1, 2, 3, 4, 5, 8):
         made.commit(version, add(f"v{version}"))

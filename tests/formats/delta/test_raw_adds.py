@@ -24,17 +24,17 @@ def table(tmp_path):
 
 
 def read(table, wanted=None, version=None):
-    found = raw_adds(table.storage, list_log(table.storage).segment(version), wanted)
-    assert found.schema.names == ["path", "vector", "add"]
-    return {(row["path"], row["vector"]): row["add"] for row in found.to_pylist()}
+    adds = raw_adds(table.storage, list_log(table.storage).segment(version), wanted)
+    assert adds.schema.names == ["path", "vector", "add"]
+    return {(row["path"], row["vector"]): row["add"] for row in adds.to_pylist()}
 
 
 def test_the_newest_action_of_a_file_wins(table):
     table.commit(1, add("a", size=1), add("b"), add("c"))
     table.commit(2, remove("b"), add("a", size=2))
     table.commit(3, add("b", size=3), remove("c"), add("d"))
-    found = read(table)
-    assert {path: json.loads(text)["size"] for (path, _), text in found.items()} == {"a": 2, "b": 3, "d": 10}
+    adds = read(table)
+    assert {path: json.loads(text)["size"] for (path, _), text in adds.items()} == {"a": 2, "b": 3, "d": 10}
     assert sorted(path for path, _ in read(table, version=1)) == ["a", "b", "c"]
 
 
@@ -71,7 +71,7 @@ def json_texts(draw: st.DrawFn, depth: int = 2) -> str:
     if kind == 3:
         return "[" + ",".join(draw(st.lists(json_texts(depth - 1), max_size=2))) + "]"
     pairs = draw(st.lists(json_texts(depth - 1), max_size=2))
-    return "{" + ",".join(f'"k{n}"{draw(SPACE)}:{one}' for n, one in enumerate(pairs)) + "}"
+    return "{" + ",".join(f'"k{n}"{draw(SPACE)}:{value}' for n, value in enumerate(pairs)) + "}"
 
 
 @st.composite
@@ -86,7 +86,7 @@ def add_texts(draw: st.DrawFn, path: str) -> str:
         draw(st.sampled_from(['"tags":null', '"tags":{}', '"tags":{"x":""}'])),
         f'"unknown":{draw(json_texts())}',
     ]
-    return "{" + ",".join(draw(SPACE) + one for one in draw(st.permutations(members))) + draw(SPACE) + "}"
+    return "{" + ",".join(draw(SPACE) + member for member in draw(st.permutations(members))) + draw(SPACE) + "}"
 
 
 @settings(max_examples=60)
@@ -134,10 +134,10 @@ def test_a_checkpoint_in_json_is_read_byte_for_byte(table):
 def test_files_of_a_checkpoint_give_way_to_newer_actions(table):
     table.checkpoint(1, protocol(), metadata(), *(add(name, {"numRecords": 1}) for name in "abc"))
     table.commit(2, remove("a"), add("b", size=99))
-    found = read(table)
-    assert json.loads(found["b", None])["size"] == 99
-    assert json.loads(found["c", None]) == add("c", {"numRecords": 1})["add"]
-    assert sorted(found) == [("b", None), ("c", None)]
+    adds = read(table)
+    assert json.loads(adds["b", None])["size"] == 99
+    assert json.loads(adds["c", None]) == add("c", {"numRecords": 1})["add"]
+    assert sorted(adds) == [("b", None), ("c", None)]
     assert list(read(table, ["c"])) == [("c", None)]
 
 
@@ -168,14 +168,14 @@ def test_a_checkpoint_gives_every_field_it_has(table):
     path = table.log / f"{1:020}.checkpoint.parquet"
     write_checkpoint(path, others)
     pq.write_table(pq.read_table(path).set_column(0, "add", adds), path)
-    found = read(table)
+    live = read(table)
     expected = {name: value for name, value in row.items() if not name.endswith("_parsed")}
     expected["partitionValues"] = {"x": "1", "y": None}
     expected["tags"] = {"k": '\u00fc"'}
     expected["fromTheFuture"] = {"a": [1, None], "c": "1.50"}
-    assert json.loads(found["x=1/a%20b", "uab^-aqEH.-t@S}K{vb[*k^@1"], parse_float=str) == expected
-    assert json.loads(found["bare", None]) == {"path": "bare", "partitionValues": {}, "size": 1}
-    assert len(found) == 2
+    assert json.loads(live["x=1/a%20b", "uab^-aqEH.-t@S}K{vb[*k^@1"], parse_float=str) == expected
+    assert json.loads(live["bare", None]) == {"path": "bare", "partitionValues": {}, "size": 1}
+    assert len(live) == 2
 
 
 def test_statistics_in_columns_become_the_text_that_spark_would_have_written(table):
@@ -211,11 +211,11 @@ def test_statistics_in_columns_become_the_text_that_spark_would_have_written(tab
         ]
     )
     parsed = pa.struct([("numRecords", pa.int64()), ("minValues", kind), ("tightBounds", pa.bool_())])
-    held = {"numRecords": 3, "minValues": low, "tightBounds": False}
-    actions = [protocol(), metadata(), add("a", stats_parsed=held), add("none")]
+    statistics = {"numRecords": 3, "minValues": low, "tightBounds": False}
+    actions = [protocol(), metadata(), add("a", stats_parsed=statistics), add("none")]
     write_checkpoint(table.log / f"{1:020}.checkpoint.parquet", actions, parsed, stats=False)
-    found = read(table)
-    assert json.loads(json.loads(found["a", None])["stats"], parse_float=str) == {
+    adds = read(table)
+    assert json.loads(json.loads(adds["a", None])["stats"], parse_float=str) == {
         "numRecords": 3,
         "minValues": {
             "b": True,
@@ -232,4 +232,4 @@ def test_statistics_in_columns_become_the_text_that_spark_would_have_written(tab
         },
         "tightBounds": False,
     }
-    assert "stats" not in json.loads(found["none", None])
+    assert "stats" not in json.loads(adds["none", None])

@@ -5,10 +5,10 @@ from decimal import Decimal
 
 import pytest
 
-from geolake_nb.core.predicate_ops import ComparisonOp
 from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableError
 from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.snapshot import TableFormat
+from geolake_nb.formats.registry import DELTA
+from geolake_nb.model.operators import ComparisonOp
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove
 
 
@@ -63,10 +63,9 @@ def test_a_partition_timestamp_without_a_zone_stands_for_every_zone(made):
     assert scalar.maximum.to_pylist() == [dt.datetime(2020, 1, 1, 16, tzinfo=dt.UTC)]
 
 
-def test_a_partition_value_of_another_type_is_named(made):
+def test_a_partition_value_of_another_type_is_shown_as_text(made):
     made.commit(0, protocol(), metadata(field("p", "date"), partitions=("p",)), add("a", partition={"p": "yesterday"}))
-    with pytest.raises(CorruptTableError, match="partition column 'p': the value 'yesterday' is no date"):
-        made.open()
+    assert made.open().files.table["partition.p"].to_pylist() == ["yesterday"]
 
 
 def test_partition_columns_come_from_the_newest_metadata(made):
@@ -94,7 +93,7 @@ def test_a_partition_column_that_is_not_in_the_schema_is_named(made):
 
 def test_a_partition_column_that_is_named_twice_is_refused(made):
     made.commit(0, protocol(), metadata(field("a", "long"), partitions=("a", "a")), add("x"))
-    with pytest.raises(CorruptTableError, match="names a partition column twice"):
+    with pytest.raises(CorruptTableError, match="lists a partition column twice"):
         made.open()
 
 
@@ -106,7 +105,7 @@ def test_the_columns_of_the_file_table(made):
         add("a", {"numRecords": 3}, partition={"p": "x"}, baseRowId=30, defaultRowCommitVersion=2),
     )
     snapshot = made.open()
-    assert snapshot.format is TableFormat.DELTA
+    assert snapshot.format is DELTA
     assert snapshot.location == str(made.folder)
     assert snapshot.files.table.column_names == [
         "path",
@@ -209,7 +208,7 @@ def test_commit_info_is_found_when_a_checkpoint_or_a_compacted_log_covers_the_co
 
 def test_an_unknown_column_mapping_is_refused(made):
     made.commit(0, protocol(), metadata(field("id", "long"), **{"delta.columnMapping.mode": "magic"}))
-    with pytest.raises(UnsupportedTableError, match="unknown column mapping 'magic'; known are: id, name, none"):
+    with pytest.raises(UnsupportedTableError, match="unknown column mapping 'magic'; known: id, name, none"):
         made.open()
 
 

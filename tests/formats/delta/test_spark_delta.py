@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from geolake_nb.core.types import GeographyType, GeometryType
 from geolake_nb.formats.delta import delta_history, open_delta
-from geolake_nb.formats.storage import Storage
+from geolake_nb.model.types import GeographyType, GeometryType
+from geolake_nb.storage.storage import Storage
 
 pytestmark = pytest.mark.spark
 
@@ -41,8 +41,8 @@ def test_open_agrees_with_spark(spark, folder):
     assert detail.numFiles == len(snapshot.files)
     assert detail.sizeInBytes == sum(snapshot.files.table["bytes"].to_pylist())
     assert snapshot.protocol.numbers["minReaderVersion"] == detail.minReaderVersion
-    assert set(detail.tableFeatures) == {one.name for one in snapshot.protocol.features}
-    assert all(one.known for one in snapshot.protocol.features)
+    assert set(detail.tableFeatures) == {feature.name for feature in snapshot.protocol.features}
+    assert all(feature.known for feature in snapshot.protocol.features)
     kinds = {field.name: type(field.type) for field in snapshot.schema.fields}
     assert kinds["g"] is GeometryType
     assert kinds["h"] is GeographyType
@@ -51,9 +51,11 @@ def test_open_agrees_with_spark(spark, folder):
 def test_history_agrees_with_spark(spark, folder):
     theirs = spark.sql(f"DESCRIBE HISTORY delta.`{folder}`").collect()
     ours = delta_history(Storage.at(str(folder)))
-    assert [(one.version, one.operation) for one in ours] == [(one.version, one.operation) for one in theirs]
-    assert [one.timestamp.timestamp() for one in ours] == pytest.approx(
-        [one.timestamp.timestamp() for one in theirs], abs=0.002
+    assert [(entry.version, entry.operation) for entry in ours] == [
+        (entry.version, entry.operation) for entry in theirs
+    ]
+    assert [entry.timestamp.timestamp() for entry in ours] == pytest.approx(
+        [entry.timestamp.timestamp() for entry in theirs], abs=0.002
     )
 
 

@@ -11,11 +11,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.core.bound_codec import from_delta_wkt
-from geolake_nb.core.box import Box
-from geolake_nb.core.schema import Schema
-from geolake_nb.core.statistics import ColumnStats
-from geolake_nb.core.types import (
+from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.formats.delta.details import ColumnMapping
+from geolake_nb.formats.delta.stats_coverage import indexed_columns
+from geolake_nb.formats.delta.stats_writing import add_action, cut_maximum, cut_minimum, encoded_path, stats_text
+from geolake_nb.geo.bound_codec import from_delta_wkt
+from geolake_nb.model.box import Box
+from geolake_nb.model.schema import Schema
+from geolake_nb.model.statistics import ColumnStats
+from geolake_nb.model.types import (
     Field,
     GeographyType,
     GeometryType,
@@ -24,13 +28,9 @@ from geolake_nb.core.types import (
     StringType,
     StructType,
 )
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.details import ColumnMapping
-from geolake_nb.formats.delta.stats_coverage import indexed_columns
-from geolake_nb.formats.delta.stats_writing import add_action, cut_maximum, cut_minimum, encoded_path, stats_text
-from geolake_nb.formats.parquet.column_ranges import ColumnRange
-from geolake_nb.formats.parquet.writer import Layout, ParquetWriter, WrittenFile
-from geolake_nb.formats.storage import Storage
+from geolake_nb.parquet.column_ranges import ColumnRange
+from geolake_nb.parquet.writer import Layout, ParquetWriter, WrittenFile
+from geolake_nb.storage.storage import Storage
 from tests.oracle.wkb_write import linestring, point, write
 
 
@@ -165,8 +165,8 @@ def test_a_column_of_nulls_has_a_null_count_alone():
 def test_boxes_are_points_that_never_wrap(box, expected):
     schema = Schema(StructType((Field("h", GeographyType()),)))
     stats = stats_of(schema, geo={("h",): ColumnStats(box, (1,), 2, 0, 0)})
-    found = None if "minValues" not in stats else (stats["minValues"]["h"], stats["maxValues"]["h"])
-    assert found == expected
+    actual = None if "minValues" not in stats else (stats["minValues"]["h"], stats["maxValues"]["h"])
+    assert actual == expected
     assert stats["nullCount"] == {"h": 0}
 
 

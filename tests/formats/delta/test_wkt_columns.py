@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.core.bound_codec import from_delta_wkt
 from geolake_nb.errors import BoundError
 from geolake_nb.formats.delta.wkt_columns import SIDES, point_boxes
+from geolake_nb.geo.bound_codec import from_delta_wkt
 
 NUMBERS = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, width=64).map(repr),
@@ -63,9 +63,9 @@ def test_columns_give_what_pairs_give(pairs):
     )
     nothing = [None] * len(pairs)
     columns = [boxes.sides[side].to_pylist() if side in boxes.sides else nothing for side in SIDES]
-    found = [[column[row] for column in columns] for row in range(len(pairs))]
-    told = [problem is not None for problem in boxes.problem.to_pylist()]
-    assert list(zip(found, told, strict=True)) == [one_by_one(*pair) for pair in pairs]
+    actual = [[column[row] for column in columns] for row in range(len(pairs))]
+    has_problem = [problem is not None for problem in boxes.problem.to_pylist()]
+    assert list(zip(actual, has_problem, strict=True)) == [one_by_one(*pair) for pair in pairs]
 
 
 @given(st.lists(st.tuples(PLAIN, PLAIN), min_size=1, max_size=20))
@@ -74,8 +74,8 @@ def test_doubles_survive_bit_for_bit(pairs):
     lows, highs = (pa.array(list(ends)) for ends in zip(*pairs, strict=True))
     sides = point_boxes(lows, highs).sides
     for row, (low, high) in enumerate(pairs):
-        expected, told = one_by_one(low, high)
-        if not told:
+        expected, has_problem = one_by_one(low, high)
+        if not has_problem:
             assert [sides[side][row].as_py().hex() for side in SIDES[:4]] == [value.hex() for value in expected[:4]]
 
 
@@ -89,8 +89,8 @@ def test_one_odd_text_among_many_is_read_and_spoils_no_other():
     assert boxes.sides["xmin"].null_count == 2
     problems = {row: text for row, text in enumerate(boxes.problem.to_pylist()) if text}
     assert problems == {
-        20_000: "the max 'POINT(x 2)' has 'x' where a number belongs",
-        30_000: "there is a min and no max",
+        20_000: "the max 'POINT(x 2)' has 'x', expected a number",
+        30_000: "there is a min but no max",
     }
 
 
@@ -102,13 +102,13 @@ def test_one_odd_text_among_many_is_read_and_spoils_no_other():
         ("POINT(1 5)", "POINT(2 1)", "ymin"),
         ("POINT Z(1 1 5)", "POINT Z(2 2 1)", "zmin"),
         ("POINT(1 1)", "POINT Z(2 2 1)", "has XY, its upper end XYZ"),
-        ("POINT(nan 1)", "POINT(2 2)", "'nan' where a number belongs"),
-        ("POINT(1e999 1)", "POINT(2e999 2)", "a number beyond the doubles"),
-        ("0101000000000000000000f03f0000000000000040", "x", "is no WKT point"),
+        ("POINT(nan 1)", "POINT(2 2)", "'nan', expected a number"),
+        ("POINT(1e999 1)", "POINT(2e999 2)", "a number outside the range of a double"),
+        ("0101000000000000000000f03f0000000000000040", "x", "is not a WKT point"),
     ],
 )
-def test_what_is_no_box_says_why(low, high, problem):
+def test_an_invalid_box_has_a_reason(low, high, problem):
     boxes = point_boxes(pa.array([low]), pa.array([high]))
-    found = boxes.problem[0].as_py()
-    assert (found is None) if problem is None else (problem in found)
+    reason = boxes.problem[0].as_py()
+    assert (reason is None) if problem is None else (problem in reason)
     assert boxes.sides["xmin"].null_count == (problem is not None)

@@ -17,14 +17,14 @@ def refused(features=(), *fields, writer=7, removes_rows=False, **configuration)
     """What may not be done to such a table."""
     action = log_maker.protocol(*features)["protocol"] if writer == 7 else {"minReaderVersion": 1}
     protocol = read_protocol(action | {"minWriterVersion": writer})
-    held = DeltaMetadata.of(metadata(*fields, **configuration)["metaData"])
-    found = {}
+    table_metadata = DeltaMetadata.of(metadata(*fields, **configuration)["metaData"])
+    refusals = {}
     for doing in Doing:
         try:
-            require_writable(protocol, held, doing=doing, removes_rows=removes_rows, where="roads")
+            require_writable(protocol, table_metadata, doing=doing, removes_rows=removes_rows, where="roads")
         except RefusedError as problem:
-            found[doing] = str(problem)
-    return found
+            refusals[doing] = str(problem)
+    return refusals
 
 
 @pytest.mark.parametrize("writer", [2, 3, 4, 5, 6])
@@ -44,16 +44,16 @@ def test_old_writer_versions_imply_features_that_are_not_used(writer):
 def test_what_new_rows_would_have_to_satisfy_refuses_new_rows(name, mark):
     inner = {"type": "struct", "fields": [field("deep", "long", **mark)]}
     for column in (field("a", "long", **mark), field("a", {"type": "array", "elementType": inner})):
-        found = refused([name], column)
-        assert set(found) == {Doing.APPEND}
-        assert repr(name) in found[Doing.APPEND]
-        assert "used by the column" in found[Doing.APPEND]
+        refusals = refused([name], column)
+        assert set(refusals) == {Doing.APPEND}
+        assert repr(name) in refusals[Doing.APPEND]
+        assert "used by the column" in refusals[Doing.APPEND]
 
 
 def test_constraints_refuse_new_rows():
-    found = refused(["checkConstraints"], **{"delta.constraints.positive": "id > 0"})
-    assert set(found) == {Doing.APPEND}
-    assert "'checkConstraints'" in found[Doing.APPEND]
+    refusals = refused(["checkConstraints"], **{"delta.constraints.positive": "id > 0"})
+    assert set(refusals) == {Doing.APPEND}
+    assert "'checkConstraints'" in refusals[Doing.APPEND]
 
 
 @pytest.mark.parametrize("type_", ["variant", {"type": "array", "elementType": "variant", "containsNull": True}])
@@ -63,7 +63,7 @@ def test_variants_are_not_written(type_):
 
 def test_rows_stay_where_only_appends_are_allowed():
     assert refused(["appendOnly"], **{"delta.appendOnly": "true"}) == {}
-    found = refused(["appendOnly"], removes_rows=True, **{"delta.appendOnly": "true"})
-    assert set(found) == ALL
-    assert "delta.appendOnly" in found[Doing.REWRITE]
+    refusals = refused(["appendOnly"], removes_rows=True, **{"delta.appendOnly": "true"})
+    assert set(refusals) == ALL
+    assert "delta.appendOnly" in refusals[Doing.REWRITE]
     assert refused(["appendOnly"], removes_rows=True) == {}

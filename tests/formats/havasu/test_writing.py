@@ -14,25 +14,26 @@ import jsonschema
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyproj
 import pytest
 import shapely
 from pyiceberg.exceptions import ResolveError
 from pyiceberg.table import StaticTable
 
 import geolake_nb as gl
-from geolake_nb.api.given_rows import given_rows
-from geolake_nb.core.bounds import BadValueWarning
-from geolake_nb.core.raster import Band, PixelType, Raster
-from geolake_nb.core.raster_arrow import rasters_from_arrow, rasters_to_arrow
+from geolake_nb.api.input_rows import input_rows
+from geolake_nb.changes.packing import Packing
 from geolake_nb.errors import RasterError, RefusedError, SchemaError
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
+from geolake_nb.formats.havasu.write import plan_new
+from geolake_nb.formats.havasu.write_target import GEOPARQUET
 from geolake_nb.formats.iceberg.delete_index import data_file_rows
-from geolake_nb.formats.parquet.writer import ParquetWriter
-from geolake_nb.formats.storage import Storage
-from geolake_nb.planning.havasu.new import plan_new
-from geolake_nb.planning.havasu.target import GEOPARQUET
-from geolake_nb.planning.manifests.partition_groups import partition_groups
-from geolake_nb.planning.writing.packing import Packing
+from geolake_nb.formats.iceberg.partition_groups import partition_groups
+from geolake_nb.geo.bounds import BadValueWarning
+from geolake_nb.parquet.writer import ParquetWriter
+from geolake_nb.raster_data.arrow import rasters_from_arrow, rasters_to_arrow
+from geolake_nb.raster_data.raster import Band, PixelType, Raster
+from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_rows import (
     EWKB,
     append,
@@ -42,7 +43,7 @@ from tests.formats.havasu_rows import (
     metadata_of,
     opened,
     points,
-    restating_all,
+    updating_all_bounds,
 )
 from tests.formats.havasu_tables import encode, point, raster_at
 from tests.formats.iceberg_tables import HAVASU_FIELDS, column, manifest_schema
@@ -78,7 +79,7 @@ def test_a_new_table_has_the_types_of_the_spec_and_bounds_of_its_values(tmp_path
     assert str(column.logical_type) == ("None" if encoding in ("ewkb", "wkb") else "String")
     statistics = file.metadata.row_group(0).column(1).statistics
     assert statistics is None or not statistics.has_min_max
-    assert [one.metadata[b"PARQUET:field_id"] for one in file.schema_arrow] == [b"1", b"2"]
+    assert [field.metadata[b"PARQUET:field_id"] for field in file.schema_arrow] == [b"1", b"2"]
 
 
 def test_bounds_ignore_srids(tmp_path):
@@ -94,7 +95,7 @@ def test_manifests_have_the_fields_and_ids_of_the_specs(tmp_path):
     (entry,) = entries_of(tmp_path)
     with open(entry["listed"]["manifest_path"], "rb") as file:
         stored = fastavro.reader(file).writer_schema
-    ours = {one["field-id"]: one for one in stored["fields"][-1]["type"]["fields"]}
+    ours = {member["field-id"]: member for member in stored["fields"][-1]["type"]["fields"]}
     theirs = manifest_schema(2, (), HAVASU_FIELDS)["fields"][-1]["type"]["fields"]
     for field in theirs:
         if field["field-id"] in ours:
@@ -104,27 +105,27 @@ def test_manifests_have_the_fields_and_ids_of_the_specs(tmp_path):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_partitions_are_typed_and_a_null_is_no_empty_text(tmp_path, version):
+def test_partitions_are_typed_and_a_null_differs_from_an_empty_string(tmp_path, version):
     day = pa.table({"id": pa.array([1], pa.int64()), "p": [""], "d": pa.array([19724], pa.int32()).cast(pa.date32())})
     none = day.set_column(1, "p", pa.nulls(1, pa.string()))
     create(tmp_path, day, none, partition_by=["p", "d"], version=version)
-    held = [one["data_file"]["partition"] for one in entries_of(tmp_path)]
-    assert [one["p"] for one in held] == ["", None]
-    assert {str(one["d"]) for one in held} == {"2024-01-02"}
+    partitions = [entry["data_file"]["partition"] for entry in entries_of(tmp_path)]
+    assert [partition["p"] for partition in partitions] == ["", None]
+    assert {str(partition["d"]) for partition in partitions} == {"2024-01-02"}
     listed = entries_of(tmp_path)[0]["listed"]["partitions"]
     assert listed[0] == {"contains_null": True, "contains_nan": None, "lower_bound": b"", "upper_bound": b""}
     mixed = pa.concat_tables([day, none])
-    with pytest.raises(SchemaError, match="empty and others are null"):
+    with pytest.raises(SchemaError, match="both empty and null values"):
         append(tmp_path, mixed)
 
 
 def committed(folder, version, type_, *packed):
     """A table partitioned by columns of one type, with one file that has these single values."""
     partition = [
-        {"name": f"p{place}", "source-id": 10 + place, "transform": "identity", "field-id": 1000 + place}
-        for place in range(len(packed))
+        {"name": f"p{index}", "source-id": 10 + index, "transform": "identity", "field-id": 1000 + index}
+        for index in range(len(packed))
     ]
-    columns = [column(1, "id", "long"), *(column(10 + place, f"p{place}", type_) for place in range(len(packed)))]
+    columns = [column(1, "id", "long"), *(column(10 + index, f"p{index}", type_) for index in range(len(packed)))]
     schema = {"type": "struct", "schema-id": 0, "fields": columns}
     made = {
         "format-version": version,
@@ -144,7 +145,7 @@ def committed(folder, version, type_, *packed):
         "record_count": 1,
         "file_size_in_bytes": 10,
         "spec_id": 0,
-        "partition": {str(1000 + place): base64.b64encode(one).decode() for place, one in enumerate(packed)},
+        "partition": {str(1000 + index): base64.b64encode(data).decode() for index, data in enumerate(packed)},
     }
     actions = [json.dumps({"create": made}), json.dumps({"add": add})]
     commit(Storage.at(str(folder)), HavasuCommit(None, "append", actions, "first"))
@@ -161,16 +162,16 @@ def committed(folder, version, type_, *packed):
 )
 def test_several_partition_fields_may_have_one_named_type(tmp_path, version, type_, packed, values):
     table = committed(tmp_path, version, type_, *packed)
-    assert [table[f"partition.p{place}"][0].as_py() for place in range(len(values))] == values
+    assert [table[f"partition.p{index}"][0].as_py() for index in range(len(values))] == values
     # The schema is read and written again by others, and by us.
     storage = Storage.at(str(tmp_path))
-    commit(storage, restating_all(storage))
+    commit(storage, updating_all_bounds(storage))
     again = opened(tmp_path).files.table
-    assert [again[f"partition.p{place}"][0].as_py() for place in range(len(values))] == values
-    held = entries_of(tmp_path)[0]["data_file"]["partition"]
-    assert list(held) == [f"p{place}" for place in range(len(values))]
+    assert [again[f"partition.p{index}"][0].as_py() for index in range(len(values))] == values
+    partition = entries_of(tmp_path)[0]["data_file"]["partition"]
+    assert list(partition) == [f"p{index}" for index in range(len(values))]
     if type_ != "uuid":  # fastavro has other names for those
-        assert list(held.values()) == values
+        assert list(partition.values()) == values
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -182,34 +183,36 @@ def test_partitions_outside_of_the_years_of_python_are_kept(tmp_path, version, t
     packed = [struct.pack(kind, number) for number in numbers]
     table = committed(tmp_path, version, type_, *packed)
     whole = pa.int32() if type_ == "date" else pa.int64()
-    assert [table[f"partition.p{place}"].cast(whole)[0].as_py() for place in range(2)] == list(numbers)
+    assert [table[f"partition.p{index}"].cast(whole)[0].as_py() for index in range(2)] == list(numbers)
     storage = Storage.at(str(tmp_path))
-    commit(storage, restating_all(storage))
+    commit(storage, updating_all_bounds(storage))
     snapshot = opened(tmp_path)
     listed = manifests_of(tmp_path)[0]["partitions"]
-    assert [one["lower_bound"] for one in listed] == packed
+    assert [manifest["lower_bound"] for manifest in listed] == packed
     # A rewrite keeps rows where they are, and its deletes are found by the same values.
     ((group,), _) = partition_groups(snapshot, np.array([0]))
-    assert [base64.b64decode(one) for one in group.values.values()] == packed
+    assert [base64.b64decode(value) for value in group.values.values()] == packed
     assert data_file_rows(snapshot)[0].partition == numbers
     assert len(snapshot.files.to_pandas()) == 1
 
 
-def test_a_column_of_years_that_python_has_not_is_no_partition_of_new_rows(tmp_path):
+def test_years_beyond_the_range_of_python_are_refused_as_partitions_of_new_rows(tmp_path):
     early = pa.table({"id": pa.array([1], pa.int64()), "d": pa.array([-800_000], pa.int32()).cast(pa.date32())})
     storage = Storage.at(str(tmp_path))
-    job = plan_new(given_rows(early, {}, "rows"), storage, columns={}, partition_by=["d"], packing=Packing(),
+    job = plan_new(input_rows(early, {}, "rows"), storage, columns={}, partition_by=["d"], packing=Packing(),
                    properties={}).job  # fmt: skip
     with ParquetWriter(storage, "data/a.parquet", job.target.layout(job)) as writer:
         writer.write(early.to_batches()[0])
-    with pytest.raises(SchemaError, match="partition column d: its values are outside of the years 1 to 9999"):
+    with pytest.raises(SchemaError, match="partition column d: its values are outside the years 1 to 9999"):
         job.target.entry(writer.close(), ("early",))
 
 
 def manifests_of(folder):
     """The records of the newest manifest list, by fastavro."""
     metadata = metadata_of(folder)
-    current = next(one for one in metadata["snapshots"] if one["snapshot-id"] == metadata["current-snapshot-id"])
+    current = next(
+        snapshot for snapshot in metadata["snapshots"] if snapshot["snapshot-id"] == metadata["current-snapshot-id"]
+    )
     with open(current["manifest-list"], "rb") as file:
         return list(fastavro.reader(file))
 
@@ -236,14 +239,14 @@ def scene(x: float, bands: int, *, crs: bool = True) -> Raster:
     """In-db bands and out-db ones in turn."""
     made = raster_at(x, 20)
     out = Band(PixelType.PT_16BSI, no_data=b"\x01\x00", out_db_band_no=2, out_db_url="s3://b/a.tif")
-    held = tuple(made.bands[0] if place % 2 == 0 else out for place in range(bands))
-    return Raster(made.width, made.height, held, made.crs_wkt if crs else None, made.geo_reference)
+    all_bands = tuple(made.bands[0] if index % 2 == 0 else out for index in range(bands))
+    return Raster(made.width, made.height, all_bands, made.crs_wkt if crs else None, made.geo_reference)
 
 
 def corners(entry, column=2):
     """The bounds of a column as shapely reads them."""
     ends = (bounds_of(entry, name)[column] for name in ("geom_lower_bounds", "geom_upper_bounds"))
-    return tuple((shapely.from_wkb(one).x, shapely.from_wkb(one).y) for one in ends)
+    return tuple((shapely.from_wkb(end).x, shapely.from_wkb(end).y) for end in ends)
 
 
 @pytest.mark.parametrize("bands", range(1, 8))
@@ -263,8 +266,10 @@ def test_rasters_of_one_to_seven_bands_in_db_and_out_db_come_back(tmp_path, band
     assert (low[0] <= 10, low[1] <= 18, high[0] >= 14, high[1] >= 20) == (True,) * 4
     file = pq.ParquetFile(entry["data_file"]["file_path"])
     assert rasters_from_arrow(file.read()["rast"]) == rasters
-    chunks = [file.metadata.row_group(0).column(place) for place in range(file.metadata.num_columns)]
-    assert [one.path_in_schema for one in chunks if one.statistics is not None and one.statistics.has_min_max] == ["id"]
+    chunks = [file.metadata.row_group(0).column(index) for index in range(file.metadata.num_columns)]
+    assert [
+        chunk.path_in_schema for chunk in chunks if chunk.statistics is not None and chunk.statistics.has_min_max
+    ] == ["id"]
 
 
 def test_rasters_over_the_antimeridian_wrap_and_one_without_crs_has_no_bounds(tmp_path):
@@ -281,9 +286,9 @@ def test_rasters_over_the_antimeridian_wrap_and_one_without_crs_has_no_bounds(tm
 
 def test_a_malformed_raster_is_an_error_that_names_it(tmp_path):
     column = rasters_to_arrow([raster_at(1, 2), raster_at(1, 2)])
-    held = column.to_pylist()
-    held[1]["band_1"]["data"] = b"short"
-    rows = pa.table({"id": [1, 2], "rast": pa.array(held, column.type)})
+    rasters = column.to_pylist()
+    rasters[1]["band_1"]["data"] = b"short"
+    rows = pa.table({"id": [1, 2], "rast": pa.array(rasters, column.type)})
     with pytest.raises(RasterError, match=r"column rast, row 1, .*data has 5 bytes"):
         create(tmp_path, rows)
     assert not os.path.exists(tmp_path / "metadata")
@@ -305,8 +310,8 @@ def test_files_can_have_geoparquet_metadata_of_columns_at_the_root(tmp_path, cor
     path = entry["data_file"]["file_path"]
     geo = json.loads(pq.read_metadata(path).metadata[b"geo"])
     schema = json.loads((corpus / "geoparquet" / "schema" / "1.1.0" / "schema.json").read_text())
-    # The CRS is null, so that the schema of CRSs, which is elsewhere, says nothing.
-    assert geo["columns"]["geom"].pop("crs") is None
+    # All SRIDs are 4326. The CRS goes out, so that the schema of CRSs, which is elsewhere, says nothing.
+    assert pyproj.CRS.from_json_dict(geo["columns"]["geom"].pop("crs")).to_epsg() == 4326
     jsonschema.Draft7Validator(schema).validate(geo)
     assert list(geo["columns"]) == ["geom"]
     assert geo["columns"]["geom"]["bbox"] == [0, -2, 2, 0]
@@ -317,7 +322,7 @@ def test_files_can_have_geoparquet_metadata_of_columns_at_the_root(tmp_path, cor
 def test_pyiceberg_stops_at_maps_that_it_does_not_know(tmp_path):
     create(tmp_path, points(3), columns=EWKB)
     table = StaticTable.from_metadata(str(tmp_path))
-    assert [str(one.field_type) for one in table.schema().fields] == ["long", "binary"]
+    assert [str(field.field_type) for field in table.schema().fields] == ["long", "binary"]
     with pytest.raises(ResolveError, match="not aligned for map"):
         table.scan().to_arrow()
 
@@ -329,11 +334,11 @@ def test_pyiceberg_reads_the_plain_columns(tmp_path, version):
     create(tmp_path, rows, columns=EWKB, partition_by=["p"], version=version)
     append(tmp_path, rows.set_column(0, "id", pa.array(range(50, 100), pa.int64())))
     storage = Storage.at(str(tmp_path))
-    commit(storage, restating_all(storage))
+    commit(storage, updating_all_bounds(storage))
     table = StaticTable.from_metadata(str(tmp_path), PLAIN)
-    found = table.scan(row_filter="id >= 40 and p == 'x'", selected_fields=("id", "geom", "p")).to_arrow()
-    assert sorted(found["id"].to_pylist()) == list(range(40, 100))
-    by_id = dict(zip(found["id"].to_pylist(), found["geom"].to_pylist(), strict=True))
+    selected = table.scan(row_filter="id >= 40 and p == 'x'", selected_fields=("id", "geom", "p")).to_arrow()
+    assert sorted(selected["id"].to_pylist()) == list(range(40, 100))
+    by_id = dict(zip(selected["id"].to_pylist(), selected["geom"].to_pylist(), strict=True))
     assert by_id[41] == rows["geom"][41].as_py()
     assert len(table.inspect.files()) == 2
     assert table.scan(row_filter="id >= 500").to_arrow().num_rows == 0

@@ -89,12 +89,12 @@ entries = st.builds(
 @settings(max_examples=60)
 @given(st.lists(entries, max_size=12), st.sampled_from(["null", "deflate", "bzip2", "xz"]), st.integers(16, 400))
 def test_random_manifests_read_as_fastavro_reads_them(files, codec, interval):
-    records = [manifest_record(one, "t", 7) for one in files]
+    records = [manifest_record(file, "t", 7) for file in files]
     partition = [PartitionFieldSpec("p", 1, "identity", "bytes")]
     data = written(records, codec=codec, partition=partition, sync_interval=interval)
     check_against_fastavro(data, (-1, 0, 1, 2))
     values = [value for some in read(data) for value in some.partition(1000, "p")[1].to_pylist()]
-    assert values == [one.partition["p"] for one in files]
+    assert values == [file.partition["p"] for file in files]
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstandard"])
@@ -112,7 +112,7 @@ def test_arrow_unpacks_the_codecs_that_python_lacks(codec):
         read(container(header.schema, body, block.records, codec=codec))[0].texts(EntryField.FILE_PATH)[49].as_py()
         == "/49"
     )
-    with pytest.raises(CorruptTableError, match="unpacked"):
+    with pytest.raises(CorruptTableError, match="decompressed"):
         read(container(header.schema, body[:-2], block.records, codec=codec))
 
 
@@ -137,7 +137,7 @@ def test_a_block_that_inflates_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(avro_container, "MAX_BLOCK", 1_000_000)
     engine = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = engine.compress(bytes(50_000_000)) + engine.flush()
-    with pytest.raises(CorruptTableError, match="unpacks to more than 1000000"):
+    with pytest.raises(CorruptTableError, match="decompresses to more than 1000000"):
         read(container(manifest_schema(2), bomb, 10, codec="deflate"))
 
 
@@ -156,7 +156,7 @@ def test_bombs_of_the_other_codecs_are_refused_too(codec, monkeypatch):
         "xz": lambda: lzma.compress(zeros),
         "zstandard": lambda: pa.compress(zeros, codec="zstd", asbytes=True),
     }
-    with pytest.raises(CorruptTableError, match="unpacks to more than 1000000"):
+    with pytest.raises(CorruptTableError, match="decompresses to more than 1000000"):
         read(container(manifest_schema(2), bombs[codec](), 10, codec=codec))
 
 
@@ -168,8 +168,8 @@ def test_records_that_the_bytes_cannot_hold_are_refused_before_memory_is_taken(r
 
 def entry_schema(partition=(), file=()):
     """A manifest of little more than these partition fields and fields of files."""
-    held = {"type": "record", "name": "r102", "fields": list(partition)}
-    fields = [{"name": "partition", "type": held, "field-id": 102}, *file]
+    record = {"type": "record", "name": "r102", "fields": list(partition)}
+    fields = [{"name": "partition", "type": record, "field-id": 102}, *file]
     data_file = {"name": "data_file", "type": {"type": "record", "name": "r2", "fields": fields}, "field-id": 2}
     return {
         "type": "record",
@@ -189,14 +189,14 @@ def peak_of(work):
 
 
 def test_fields_that_are_always_null_take_no_memory():
-    nulls = [{"name": f"p{place}", "type": "null", "field-id": 1000 + place} for place in range(2_000)]
+    nulls = [{"name": f"p{index}", "type": "null", "field-id": 1000 + index} for index in range(2_000)]
     nulls.append({"name": "only", "type": ["null"], "field-id": 5000})
     nulls.append({"name": "last", "type": ["null", "int"], "field-id": 5001})
     # A status of 1, the one branch of `only`, and the second of `last` with a 3.
     data = container(entry_schema(nulls), b"\x02\x00\x02\x06" * 5_000, 5_000)
-    found = []
-    assert peak_of(lambda: found.extend(read(data))) < 20_000_000
-    (entries,) = found
+    batches = []
+    assert peak_of(lambda: batches.extend(read(data))) < 20_000_000
+    (entries,) = batches
     assert entries.longs(EntryField.STATUS).unique().to_pylist() == [1]
     assert entries.partition(1000, "p0")[1].null_count == len(entries) == 5_000
     assert entries.partition(5000, "only")[1].null_count == 5_000
@@ -205,8 +205,8 @@ def test_fields_that_are_always_null_take_no_memory():
 
 def test_values_without_bytes_are_refused_before_memory_is_taken():
     wide = [
-        {"name": f"p{place}", "type": {"type": "fixed", "name": f"f{place}", "size": 0}, "field-id": 1000 + place}
-        for place in range(10_000)
+        {"name": f"p{index}", "type": {"type": "fixed", "name": f"f{index}", "size": 0}, "field-id": 1000 + index}
+        for index in range(10_000)
     ]
     data = container(entry_schema(wide), bytes(100_000), 100_000)
 
@@ -251,21 +251,21 @@ def test_a_manifest_cut_off_anywhere_is_refused_with_a_typed_error():
     data = written([manifest_record(FileEntry("/a", lower={1: b"x"}), "t", 7)] * 3, codec="deflate")
     for end in range(len(data)):
         try:
-            found = read(data[:end])
+            entries = read(data[:end])
         except OpenError:
             continue
         # Only a file that ends right after its header is whole: it has no entries.
-        assert not found
+        assert not entries
 
 
 @settings(max_examples=150)
 @given(st.data())
 def test_flipped_bytes_give_entries_or_a_typed_error(data):
-    held = bytearray(written([manifest_record(FileEntry("/a", lower={1: b"x"}), "t", 7)] * 3))
-    for place in data.draw(st.lists(st.integers(0, len(held) - 1), min_size=1, max_size=4)):
-        held[place] = data.draw(st.integers(0, 255))
+    changed = bytearray(written([manifest_record(FileEntry("/a", lower={1: b"x"}), "t", 7)] * 3))
+    for position in data.draw(st.lists(st.integers(0, len(changed) - 1), min_size=1, max_size=4)):
+        changed[position] = data.draw(st.integers(0, 255))
     try:
-        for some in read(bytes(held)):
+        for some in read(bytes(changed)):
             some.texts(EntryField.FILE_PATH)
             some.bytes_of(Pool.LOWER, 1)
     except OpenError:
@@ -275,11 +275,11 @@ def test_flipped_bytes_give_entries_or_a_typed_error(data):
 @pytest.mark.parametrize(
     ("type_", "reason"),
     [
-        ({"type": "array", "items": "null"}, "items without bytes"),
-        ({"type": "array", "items": {"type": "record", "name": "e", "fields": []}}, "items without bytes"),
+        ({"type": "array", "items": "null"}, "zero-byte items"),
+        ({"type": "array", "items": {"type": "record", "name": "e", "fields": []}}, "zero-byte items"),
         ("nothing", "unknown type 'nothing'"),
         ({"type": "record", "name": "manifest_entry", "fields": [{"name": "me", "type": "manifest_entry"}]}, "deeply"),
-        (7, "a type that is none"),
+        (7, "an invalid type"),
     ],
 )
 def test_schemas_that_make_no_sense_are_refused(type_, reason):
@@ -302,34 +302,34 @@ def test_records_that_name_each_other_many_times_over_do_not_unfold():
 
 
 def test_a_codec_that_is_not_known_is_named():
-    with pytest.raises(UnsupportedTableError, match="'lzo'; known are: bzip2, deflate"):
+    with pytest.raises(UnsupportedTableError, match="'lzo'; supported: bzip2, deflate"):
         read(container(manifest_schema(2), b"", 0, codec="lzo"))
 
 
 def test_manifests_without_field_ids_are_read_by_name():
     schema = json.loads(json.dumps(manifest_schema(2)).replace('"field-id"', '"other-id"'))
     data = written([manifest_record(FileEntry("/a", rows=5, lower={1: b"x"}), "t", 7)], schema=schema)
-    (found,) = read(data)
-    assert found.longs(EntryField.RECORD_COUNT).to_pylist() == [5]
-    assert found.bytes_of(Pool.LOWER, 1).to_pylist() == [b"x"]
+    (entries,) = read(data)
+    assert entries.longs(EntryField.RECORD_COUNT).to_pylist() == [5]
+    assert entries.bytes_of(Pool.LOWER, 1).to_pylist() == [b"x"]
 
 
 def test_a_column_that_is_twice_in_a_map_has_no_bound():
     record = manifest_record(FileEntry("/a", lower={1: b"x", 2: b"y"}), "t", 7)
     record["data_file"]["lower_bounds"].append({"key": 1, "value": b"z"})
-    (found,) = read(written([record]))
-    assert found.bytes_of(Pool.LOWER, 1).to_pylist() == [None]
-    assert found.bytes_of(Pool.LOWER, 2).to_pylist() == [b"y"]
+    (entries,) = read(written([record]))
+    assert entries.bytes_of(Pool.LOWER, 1).to_pylist() == [None]
+    assert entries.bytes_of(Pool.LOWER, 2).to_pylist() == [b"y"]
 
 
 def test_the_walk_asks_for_more_room_when_maps_repeat_a_key():
     record = manifest_record(FileEntry("/a"), "t", 7)
     record["data_file"]["lower_bounds"] = [{"key": 1, "value": b"z"}] * 5000
-    (found,) = read(written([record]))
-    assert found.bytes_of(Pool.LOWER, 1).to_pylist() == [None]
+    (entries,) = read(written([record]))
+    assert entries.bytes_of(Pool.LOWER, 1).to_pylist() == [None]
 
 
 @pytest.mark.parametrize("data", [b"", b"Obj\x01", b"Obj\x01\x02", b"{}", b"Obj\x01" + b"\xff" * 30])
-def test_what_is_no_manifest_list_is_refused(data):
+def test_an_invalid_manifest_list_is_refused(data):
     with pytest.raises(CorruptTableError):
         read_manifest_list(data, where="snap.avro")

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from pyiceberg import conversions
 from pyiceberg import types as theirs
 
-from geolake_nb.core.bound_codec import from_havasu_wkb, from_iceberg_bytes
-from geolake_nb.core.schema_iceberg import from_iceberg_schema
 from geolake_nb.errors import BoundError
-from geolake_nb.formats.file_table import AXES
 from geolake_nb.formats.iceberg.bounds import decode_single_values, havasu_boxes, iceberg_boxes
+from geolake_nb.formats.iceberg.schema import from_iceberg_schema
+from geolake_nb.geo.bound_codec import from_havasu_wkb, from_iceberg_bytes
+from geolake_nb.model.file_table import AXES
 from tests.formats.havasu_tables import point
 from tests.formats.iceberg_tables import column, xy
 
@@ -30,7 +30,7 @@ def expected(lower, upper, codec):
     if lower is None and upper is None:
         return dict.fromkeys(AXES), None
     if lower is None or upper is None:
-        return dict.fromkeys(AXES), "is not"
+        return dict.fromkeys(AXES), "is missing"
     try:
         box = codec(lower, upper)
     except BoundError as error:
@@ -48,10 +48,10 @@ def check(pairs, decode, codec):
     for row, pair in enumerate(pairs):
         wanted, reason = expected(*pair, codec)
         for axis in AXES:
-            found = sides[axis][row].as_py() if axis in sides else None
-            assert bits(found) == bits(wanted[axis])
-        said = problem[row].as_py()
-        assert (said is None) if reason is None else reason in said
+            side = sides[axis][row].as_py() if axis in sides else None
+            assert bits(side) == bits(wanted[axis])
+        message = problem[row].as_py()
+        assert (message is None) if reason is None else reason in message
 
 
 @settings(max_examples=150)
@@ -75,16 +75,16 @@ def test_columns_of_points_read_as_the_codec_reads_each(pairs):
         (xy(0, float("nan")), xy(1, 1), "NaN"),
         (xy(0, 0, 1), xy(1, 1), "the lower end of a box has XYZ, its upper end XY"),
         (xy(float("inf"), 0), xy(float("-inf"), 1), "neither a range nor a wrapped one"),
-        (None, xy(1, 1), "the upper bound is there and the lower one is not"),
+        (None, xy(1, 1), "the upper bound is set but the lower bound is missing"),
     ],
 )
-def test_a_bound_that_is_no_box_says_why(lower, upper, reason):
+def test_an_invalid_bound_has_a_reason(lower, upper, reason):
     sides, problem = iceberg_boxes(pa.array([lower], pa.binary()), pa.array([upper], pa.binary()))
     assert reason in problem[0].as_py()
     assert sides["xmin"].to_pylist() == [None]
 
 
-def test_a_box_that_wraps_is_kept_and_m_without_z_is_told_from_z():
+def test_a_box_that_wraps_is_kept_and_m_without_z_is_distinguished_from_z():
     sides, problem = iceberg_boxes(
         pa.array([xy(170, 0), xy(0, 0, float("nan"), 5)]), pa.array([xy(-170, 1), xy(1, 1, float("nan"), 6)])
     )
@@ -112,7 +112,7 @@ CASES = {
     "timestamptz": (theirs.TimestamptzType(), st.datetimes(timezones=st.just(dt.UTC))),
     "string": (theirs.StringType(), st.text(max_size=20)),
     "binary": (theirs.BinaryType(), st.binary(max_size=20)),
-    "uuid": (theirs.UUIDType(), st.uuids().map(lambda one: one.bytes)),
+    "uuid": (theirs.UUIDType(), st.uuids().map(lambda uuid_: uuid_.bytes)),
     "decimal(38, 6)": (theirs.DecimalType(38, 6), st.decimals(-(10**31), 10**31, places=6)),
     "decimal(9, 2)": (theirs.DecimalType(9, 2), st.decimals(-(10**6), 10**6, places=2)),
     "fixed[3]": (theirs.FixedType(3), st.binary(min_size=3, max_size=3)),
@@ -139,9 +139,9 @@ def test_single_values_that_pyiceberg_writes_are_read_back(name, data):
     type_, strategy = CASES[name]
     values = data.draw(st.lists(st.none() | strategy, max_size=6))
     stored = [None if value is None else theirs_to_bytes(type_, value) for value in values]
-    found = decode_single_values(pa.array(stored, pa.binary()), own_type(name))
-    assert found.validate(full=True) is None
-    assert found.to_pylist() == values
+    decoded = decode_single_values(pa.array(stored, pa.binary()), own_type(name))
+    assert decoded.validate(full=True) is None
+    assert decoded.to_pylist() == values
 
 
 def test_values_written_before_a_promotion_are_read_as_they_were():
@@ -154,15 +154,15 @@ def test_values_written_before_a_promotion_are_read_as_they_were():
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"string", "binary", "fixed[3]"}))
-def test_a_value_of_a_wrong_length_is_no_bound(name):
+def test_a_value_of_a_wrong_length_is_not_a_bound(name):
     lengths = [b"", b"x" * 17] + ([b"xxx"] if "decimal" not in name else [])
-    found = decode_single_values(pa.array(lengths), own_type(name))
-    assert found.null_count == len(lengths)
+    values = decode_single_values(pa.array(lengths), own_type(name))
+    assert values.null_count == len(lengths)
 
 
-def test_text_that_was_cut_inside_a_character_is_no_bound():
-    found = decode_single_values(pa.array(["ä".encode()[:1], b"ok", None]), own_type("string"))
-    assert found.to_pylist() == [None, "ok", None]
+def test_a_string_truncated_inside_a_character_is_not_a_bound():
+    values = decode_single_values(pa.array(["ä".encode()[:1], b"ok", None]), own_type("string"))
+    assert values.to_pylist() == [None, "ok", None]
 
 
 def test_types_without_an_order_have_no_bounds():
@@ -171,5 +171,5 @@ def test_types_without_an_order_have_no_bounds():
 
 
 def test_decimals_are_sign_extended():
-    found = decode_single_values(pa.array([b"\xff", b"\x00\xff"]), own_type("decimal(9, 2)"))
-    assert found.to_pylist() == [decimal.Decimal("-0.01"), decimal.Decimal("2.55")]
+    values = decode_single_values(pa.array([b"\xff", b"\x00\xff"]), own_type("decimal(9, 2)"))
+    assert values.to_pylist() == [decimal.Decimal("-0.01"), decimal.Decimal("2.55")]

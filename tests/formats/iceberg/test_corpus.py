@@ -13,7 +13,8 @@ from pyiceberg.table import StaticTable
 from geolake_nb.errors import CorruptTableError, MissingFileError, OpenError, StorageError, UnsupportedTableError
 from geolake_nb.formats.iceberg.location import split_metadata_path
 from geolake_nb.formats.iceberg.snapshot import is_iceberg, open_iceberg
-from geolake_nb.formats.storage import Storage
+from geolake_nb.model.file_table import physical_rows
+from geolake_nb.storage.storage import Storage
 
 
 def metadata_rows():
@@ -39,7 +40,7 @@ def opened(corpus, file, **options):
 
 
 def live_records(root, snapshot):
-    """The entries of a snapshot that are not deleted, by fastavro alone; paths are told by their last part."""
+    """The entries of a snapshot that are not deleted, by fastavro only; paths are compared by their last part."""
     folder = root / "metadata"
     if "manifest-list" in snapshot:
         with (folder / snapshot["manifest-list"].rpartition("/")[2]).open("rb") as file:
@@ -60,25 +61,23 @@ def test_each_metadata_file_opens_as_its_index_says_or_is_refused(corpus, row):
     if row["file"].startswith("apache-iceberg/"):
         check_text_only(corpus, row)
         return
-    found = opened(corpus, row["file"])
-    raw = found.details.raw
+    opened_table = opened(corpus, row["file"])
+    raw = opened_table.details.raw
     assert raw["format-version"] == int(row["format_version"])
     assert len(raw.get("snapshots", [])) == int(row["snapshots_or_records"])
     current = row["current_snapshot_or_content"]
-    assert found.version == (None if current in ("", "-1") else int(current))
+    assert opened_table.version == (None if current in ("", "-1") else int(current))
     root = (corpus / "iceberg" / row["file"]).parent.parent
-    snapshot = next((one for one in raw.get("snapshots", []) if one["snapshot-id"] == found.version), None)
+    snapshot = next(
+        (candidate for candidate in raw.get("snapshots", []) if candidate["snapshot-id"] == opened_table.version), None
+    )
     records = [] if snapshot is None else list(live_records(root, snapshot))
-    data = [one for one in records if not one.get("content")]
-    assert found.files.table["path"].to_pylist() == [one["file_path"] for one in data]
-    assert found.files.table["bytes"].to_pylist() == [one["file_size_in_bytes"] for one in data]
-    physical = [
-        rows + gone
-        for rows, gone in zip(*(found.files.table[c].to_pylist() for c in ("rows", "deleted_rows")), strict=True)
-    ]
-    assert physical == [one["record_count"] for one in data]
-    deletes = [one["file_path"] for one in records if one.get("content")]
-    assert found.details.delete_files["path"].to_pylist() == deletes
+    data = [record for record in records if not record.get("content")]
+    assert opened_table.files.table["path"].to_pylist() == [record["file_path"] for record in data]
+    assert opened_table.files.table["bytes"].to_pylist() == [record["file_size_in_bytes"] for record in data]
+    assert physical_rows(opened_table.files.table).to_pylist() == [record["record_count"] for record in data]
+    deletes = [record["file_path"] for record in records if record.get("content")]
+    assert opened_table.details.delete_files["path"].to_pylist() == deletes
 
 
 def check_text_only(corpus, row):
@@ -93,7 +92,7 @@ def check_text_only(corpus, row):
     elif row["current_snapshot_or_content"] in ("", "-1"):
         assert len(opened(corpus, row["file"]).files) == 0
     else:
-        with pytest.raises(StorageError, match=r"the manifest list of snapshot .* leads outside the table"):
+        with pytest.raises(StorageError, match=r"the manifest list of snapshot .* is outside the table"):
             opened(corpus, row["file"])
 
 
@@ -124,16 +123,18 @@ def plain(value):
 @pytest.mark.parametrize("file", [file for file in TABLES if file not in (*MISSING, *NOT_PYICEBERG)])
 def test_files_counts_and_bounds_agree_with_pyiceberg(corpus, inside_corpus, file):
     theirs = StaticTable.from_metadata(str(corpus / "iceberg" / file)).inspect.data_files()
-    found = opened(corpus, file)
+    snapshot = opened(corpus, file)
     rows = sorted(theirs.to_pylist(), key=lambda row: row["file_path"])
-    order = sorted(range(len(rows)), key=lambda index: found.files.table["path"][index].as_py())
-    assert [found.files.table["path"][index].as_py() for index in order] == [row["file_path"] for row in rows]
-    assert [found.files.table["rows"][index].as_py() for index in order] == [row["record_count"] for row in rows]
-    for column in found.schema.fields:
-        scalars = found.scalars((column.name,))
+    order = sorted(range(len(rows)), key=lambda index: snapshot.files.table["path"][index].as_py())
+    assert [snapshot.files.table["path"][index].as_py() for index in order] == [row["file_path"] for row in rows]
+    assert [physical_rows(snapshot.files.table)[index].as_py() for index in order] == [
+        row["record_count"] for row in rows
+    ]
+    for column in snapshot.schema.fields:
+        scalars = snapshot.scalars((column.name,))
         if scalars is None:
             continue
-        partitioned = column.name in found.partition_columns
+        partitioned = column.name in snapshot.partition_columns
         for index, row in list(zip(order, rows, strict=True))[:200]:
             metrics = row["readable_metrics"][column.name]
             for ours, name in ((scalars.minimum, "lower_bound"), (scalars.maximum, "upper_bound")):

@@ -6,14 +6,14 @@ import pytest
 
 from geolake_nb.errors import NotATableError, StorageError
 from geolake_nb.formats.iceberg.location import PathMap, find_metadata, require_metadata, split_metadata_path
-from geolake_nb.formats.storage import Storage
+from geolake_nb.storage.storage import Storage
 
 
-def found(folder, names, hint=None):
+def newest(folder, names, hint=None):
     (folder / "metadata").mkdir()
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         (folder / "metadata" / name).write_text("{}")
-        os.utime(folder / "metadata" / name, (1000 - place, 1000 - place))
+        os.utime(folder / "metadata" / name, (1000 - index, 1000 - index))
     if hint is not None:
         (folder / "metadata" / "version-hint.text").write_text(hint)
     return find_metadata(Storage.at(str(folder)))
@@ -38,12 +38,12 @@ def found(folder, names, hint=None):
     ],
 )
 def test_the_newest_metadata_file_is_found(tmp_path, names, hint, expected):
-    assert found(tmp_path, names, hint) == f"metadata/{expected}"
+    assert newest(tmp_path, names, hint) == f"metadata/{expected}"
 
 
-def test_a_folder_without_metadata_is_no_table(tmp_path):
+def test_a_folder_without_metadata_is_not_a_table(tmp_path):
     assert find_metadata(Storage.at(str(tmp_path))) is None
-    with pytest.raises(NotATableError, match="no Iceberg table"):
+    with pytest.raises(NotATableError, match="not an Iceberg table"):
         require_metadata(Storage.at(str(tmp_path)))
 
 

@@ -31,7 +31,7 @@ def changed(data, **fields):
 @pytest.mark.parametrize(
     ("name", "error", "reason"),
     [
-        ("TableMetadataUnsupportedVersion", UnsupportedTableError, "format version 42 is not known; known are 1 to 3"),
+        ("TableMetadataUnsupportedVersion", UnsupportedTableError, "format version 42 is unknown; supported: 1 to 3"),
         ("TableMetadataV1MissingSchemaType", CorruptTableError, "the type of a schema is not 'struct'"),
         ("TableMetadataV2CurrentSchemaNotFound", CorruptTableError, "the current schema 2, which is not listed"),
         ("TableMetadataV2MissingLastPartitionId", CorruptTableError, "has no 'last-partition-id'"),
@@ -66,7 +66,7 @@ def test_gzip_and_plain_metadata_read_alike(tmp_path):
 
 def test_gzip_that_inflates_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(metadata_module, "MAX_LENGTH", 10_000)
-    with pytest.raises(CorruptTableError, match="unpacks to more than 10000 bytes"):
+    with pytest.raises(CorruptTableError, match="decompresses to more than 10000 bytes"):
         read_metadata(gzip.compress(b" " * 10_000_000, mtime=0), where="m")
 
 
@@ -85,7 +85,7 @@ def test_gzip_that_inflates_without_end_is_refused(monkeypatch):
         b'{"format-version": NaN}',
     ],
 )
-def test_what_is_no_metadata_is_refused(data):
+def test_invalid_metadata_is_refused(data):
     with pytest.raises(OpenError, match="m: "):
         read_metadata(data, where="m")
 
@@ -94,7 +94,7 @@ def test_what_is_no_metadata_is_refused(data):
     ("fields", "reason"),
     [
         ({"schemas": {}}, "'schemas'"),
-        ({"schemas": [7]}, "no list of objects"),
+        ({"schemas": [7]}, "not a list of objects"),
         ({"snapshots": [{"snapshot-id": 1}]}, "'timestamp-ms'"),
         ({"snapshots": [{"snapshot-id": 1, "timestamp-ms": 10**17}]}, "out of range"),
         ({"partition_specs": [{"spec-id": 0, "fields": [{"name": "a"}]}]}, "'source-id'"),
@@ -124,7 +124,7 @@ def test_version_1_may_have_one_schema_and_spec_without_ids(tmp_path):
         ),
         where="m",
     )
-    assert [one.field_id for one in table.specs[0].fields] == [1000, 1001]
+    assert [field.field_id for field in table.specs[0].fields] == [1000, 1001]
     assert table.schema().fields[0].name == "id"
 
 
@@ -141,7 +141,7 @@ def test_snapshots_are_picked_by_id_time_and_ref(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("choice", "reason"),
     [
         ({"snapshot_id": 5}, "no snapshot 5; use one of: 1001, 1002"),
         ({"ref": "none"}, "no branch or tag 'none'; use one of: main"),
@@ -149,10 +149,10 @@ def test_snapshots_are_picked_by_id_time_and_ref(tmp_path):
         ({"snapshot_id": 5, "ref": "main"}, "more than one"),
     ],
 )
-def test_a_snapshot_that_is_not_there_is_named(tmp_path, asked, reason):
+def test_a_snapshot_that_is_not_there_is_named(tmp_path, choice, reason):
     table = read_metadata(text_of(tmp_path), where="m")
     with pytest.raises(VersionError, match=reason):
-        table.pick(**asked)
+        table.pick(**choice)
 
 
 @pytest.mark.parametrize(

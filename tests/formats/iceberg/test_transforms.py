@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pyiceberg import transforms as theirs
 from pyiceberg import types as kinds
 
-from geolake_nb.core.types import PrimitiveType, StringType
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.iceberg.transforms import _hashes, can_transform, partition_keys, partition_of_key, transformed
+from geolake_nb.model.types import PrimitiveType, StringType
 
 MICROS = pa.timestamp("us")
 UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
@@ -94,7 +94,7 @@ def test_the_same_types_are_taken_as_by_pyiceberg():
     assert set(PAIRS) == taken
     assert not can_transform("zorder", StringType())
     assert not can_transform("bucket[0]", StringType())
-    with pytest.raises(SchemaError, match="the transform hour does not take values of this type"):
+    with pytest.raises(SchemaError, match="the transform hour does not accept this type"):
         transformed("hour", PrimitiveType("date"), pa.array([], pa.date32()))
 
 
@@ -105,21 +105,21 @@ def test_every_value_goes_where_pyiceberg_puts_it(transform, name):
     @given(st.lists(st.none() | values, max_size=8))
     def check(some):
         function = TRANSFORMS[transform].transform(their_type)
-        given_ = [uuid.UUID(bytes=one) if name == "uuid" and one is not None else one for one in some]
-        expected = [function(internal(one)) for one in given_]
-        found = transformed(transform, primitive(name), pa.array(some, kind)).to_pylist()
+        given_ = [uuid.UUID(bytes=value) if name == "uuid" and value is not None else value for value in some]
+        expected = [function(internal(value)) for value in given_]
+        actual = transformed(transform, primitive(name), pa.array(some, kind)).to_pylist()
         if transform.startswith("truncate") and name.startswith("int"):
             # Below the least number Java wraps around, and Python does not.
             bits = int(name[3:])
             expected = [
-                None if one is None else (one + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for one in expected
+                None if value is None else (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1) for value in expected
             ]
-        assert [internal(one) for one in found] == expected
+        assert [internal(value) for value in actual] == expected
         keys = partition_keys(transform, primitive(name), pa.array(some, kind)).to_pylist()
-        assert [one is None for one in keys] == [one is None for one in some]
-        for one, key in zip(found, keys, strict=True):
-            assert [other for other, same in zip(found, keys, strict=True) if same == key] == [
-                other for other in found if other == one
+        assert [key_ is None for key_ in keys] == [value is None for value in some]
+        for value, key in zip(actual, keys, strict=True):
+            assert [other for other, same in zip(actual, keys, strict=True) if same == key] == [
+                other for other in actual if other == value
             ]
 
     check()
@@ -128,5 +128,5 @@ def test_every_value_goes_where_pyiceberg_puts_it(transform, name):
 def test_days_outside_of_the_years_of_python_have_keys():
     days = [-800_000, 2_932_897, None]
     keys = partition_keys("day", PrimitiveType("date"), pa.array(days, pa.int32()).cast(pa.date32())).to_pylist()
-    packed = [None if one is None else base64.b64decode(partition_of_key(one)) for one in keys]
-    assert packed == [None if one is None else struct.pack("<i", one) for one in days]
+    packed = [None if key is None else base64.b64decode(partition_of_key(key)) for key in keys]
+    assert packed == [None if day is None else struct.pack("<i", day) for day in days]

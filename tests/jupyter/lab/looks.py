@@ -27,12 +27,12 @@ TEXTS = [
     ".glm-legend-count",
     ".glm-legend-text",
     ".glm-note",
-    ".glm-said",
+    ".glm-verdict-text",
     ".glm-tick",
     ".glm-title",
 ]
 
-# Leaflet's scale is no part of ours, but it lies on the map with them.
+# Leaflet's scale is not ours, but it lies on the map with them.
 CUT_OFF = """map => {
   const frame = map.querySelector('.glm-map').getBoundingClientRect();
   const name = part => part.className.split(' ')[0];
@@ -46,7 +46,7 @@ CUT_OFF = """map => {
   const outside = shown.filter(([, box]) => !within(box, frame)).map(([part]) => `${name(part)} leaves the map`);
   const hidden = shown.flatMap(([part, box], at) => shown.slice(at + 1).filter(([, other]) => !apart(box, other))
     .map(([other]) => `${name(part)} and ${name(other)} overlap`));
-  const cut = [...map.querySelectorAll('.glm-title, .glm-said, .glm-legend, .glm-layers, .glm-note')]
+  const cut = [...map.querySelectorAll('.glm-title, .glm-verdict-text, .glm-legend, .glm-layers, .glm-note')]
     .filter(part => part.scrollWidth > part.clientWidth + 1 || part.scrollHeight > part.clientHeight + 1)
     .filter(part => getComputedStyle(part).overflow !== 'visible')
     .map(part => `${name(part)} is cut off: ${part.textContent}`);
@@ -62,12 +62,12 @@ WIDER = """area => [area, ...area.querySelectorAll('.jp-OutputArea-output')]
 
 def faults(output: Locator) -> list[str]:
     """What is wrong with the output of a cell, as it is shown now."""
-    found: list[str] = output.evaluate(WIDER)
+    result: list[str] = output.evaluate(WIDER)
     for shown in output.locator(".glm").all():
-        found += shown.evaluate(CUT_OFF)
+        result += shown.evaluate(CUT_OFF)
     for part in TEXTS:
         for text in output.locator(part).all()[:3]:
             # WCAG 2.2, 1.4.3
             if (seen := contrast(text)) < 4.5:
-                found.append(f"{part} has a contrast of {seen:.1f}")
-    return found
+                result.append(f"{part} has a contrast of {seen:.1f}")
+    return result

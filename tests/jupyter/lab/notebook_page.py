@@ -63,43 +63,43 @@ class NotebookPage:
         self._run("notebook:run-all-below", seconds)
 
     def _run(self, command: str, seconds: float) -> None:
-        said = self.page.evaluate(RUN, [command, seconds])
-        assert said == ["run"], said
+        message = self.page.evaluate(RUN, [command, seconds])
+        assert message == ["run"], message
 
     def _choose(self, cell_id: str) -> None:
         script = "place => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = place; }"
-        self.page.evaluate(script, self.place(cell_id))
+        self.page.evaluate(script, self.index_of(cell_id))
 
-    def place(self, cell_id: str) -> int:
+    def index_of(self, cell_id: str) -> int:
         """Which cell of the notebook has an id."""
         ids = self.page.evaluate("[...window.jupyterapp.shell.currentWidget.content.model.cells].map(cell => cell.id)")
         assert cell_id in ids, ids
-        place: int = ids.index(cell_id)
-        return place
+        index: int = ids.index(cell_id)
+        return index
 
     def python(self, expression: str, code: str = "") -> Any:
         """What the kernel says to an expression, as JSON carries it."""
-        told = self.page.evaluate(ASK, [f"import json\n{code}", f"json.dumps({expression})"])
-        answer = told.get("user_expressions", {}).get("answer", told)
+        output = self.page.evaluate(ASK, [f"import json\n{code}", f"json.dumps({expression})"])
+        answer = output.get("user_expressions", {}).get("answer", output)
         assert answer.get("status") == "ok", answer
         return json.loads(ast.literal_eval(answer["data"]["text/plain"]))
 
     def becomes(self, expression: str, wanted: Any, seconds: float = 20) -> None:
         """Hold that the kernel soon says so: what is done in the browser takes a moment to get there."""
         end = time.monotonic() + seconds
-        while (said := self.python(expression)) != wanted and time.monotonic() < end:
+        while (message := self.python(expression)) != wanted and time.monotonic() < end:
             self.page.wait_for_timeout(50)
-        assert said == wanted
+        assert message == wanted
 
-    def cell(self, place: int) -> Locator:
+    def cell(self, index: int) -> Locator:
         """The output of a cell, brought into view."""
-        found = self.page.locator(".jp-Notebook .jp-Cell").nth(place)
-        found.scroll_into_view_if_needed()
-        return found.locator(".jp-Cell-outputArea")
+        element = self.page.locator(".jp-Notebook .jp-Cell").nth(index)
+        element.scroll_into_view_if_needed()
+        return element.locator(".jp-Cell-outputArea")
 
-    def map(self, place: int, name: str, nth: int = 0) -> ShownMap:
+    def map(self, index: int, name: str, nth: int = 0) -> ShownMap:
         """A map in the output of a cell; `name` is the variable that holds it in Python."""
-        shown = self.cell(place).locator(".glm").nth(nth)
+        shown = self.cell(index).locator(".glm").nth(nth)
         shown.locator(".glm-canvas").first.wait_for()
         shown.evaluate("element => element.scrollIntoView({ block: 'center' })")
         self.settle()
@@ -138,24 +138,24 @@ class ShownMap:
         known: dict[str, float] = self.book.python(f"{self.name}.view")
         return known
 
-    def on_screen(self, *places: tuple[float, float]) -> list[tuple[float, float]]:
-        """The points of the screen where places are drawn, each on the copy of the world next to the middle."""
+    def on_screen(self, *positions: tuple[float, float]) -> list[tuple[float, float]]:
+        """The points of the screen where positions are drawn, each on the copy of the world next to the middle."""
         scale, middle, (x, y) = self._projection()
-        found = []
-        for across, down in (_mercator(*place) for place in places):
+        collected = []
+        for across, down in (_mercator(*point) for point in positions):
             turns = round(middle[0] - across)
-            found.append((x + (across + turns - middle[0]) * scale, y + (down - middle[1]) * scale))
-        return found
+            collected.append((x + (across + turns - middle[0]) * scale, y + (down - middle[1]) * scale))
+        return collected
 
-    def places(self, *points: tuple[float, float]) -> list[tuple[float, float]]:
+    def positions(self, *points: tuple[float, float]) -> list[tuple[float, float]]:
         """The longitudes and latitudes of points of the screen."""
         scale, middle, (x, y) = self._projection()
-        found = []
+        collected = []
         for across, down in points:
             south = middle[1] + (down - y) / scale
             latitude = math.degrees(math.atan(math.sinh(math.pi * (1 - 2 * south))))
-            found.append(((middle[0] + (across - x) / scale) % 1 * 360 - 180, latitude))
-        return found
+            collected.append(((middle[0] + (across - x) / scale) % 1 * 360 - 180, latitude))
+        return collected
 
     def _projection(self) -> tuple[float, tuple[float, float], tuple[float, float]]:
         """Pixels around the world, the middle of the map on the unit square, and where that is on the screen."""
@@ -168,15 +168,15 @@ class ShownMap:
         assert frame
         return frame["x"] + frame["width"] / 2, frame["y"] + frame["height"] / 2
 
-    def hover(self, place: tuple[float, float]) -> str:
+    def hover(self, point: tuple[float, float]) -> str:
         """The text of the card over a place."""
-        self.book.page.mouse.move(*self.on_screen(place)[0])
+        self.book.page.mouse.move(*self.on_screen(point)[0])
         card = self.root.locator(".glm-card")
         card.wait_for()
         return card.inner_text()
 
-    def click(self, place: tuple[float, float]) -> None:
-        self.book.page.mouse.click(*self.on_screen(place)[0])
+    def click(self, point: tuple[float, float]) -> None:
+        self.book.page.mouse.click(*self.on_screen(point)[0])
 
     def tool(self, label: str) -> None:
         self.root.get_by_role("button", name=label).click()
@@ -191,17 +191,17 @@ class ShownMap:
         mouse.up()
         self.book.settle()
 
-    def draw_window(self, one: tuple[float, float], other: tuple[float, float]) -> tuple[list[float], str]:
+    def draw_window(self, left: tuple[float, float], other: tuple[float, float]) -> tuple[list[float], str]:
         """Draw a window between two points of the screen; what Python takes it for, and what the map says of it."""
         self.tool("Draw a query window")
-        self.drag(one, other)
+        self.drag(left, other)
         # A window is sent while it is drawn: only the answer to the last one is awaited by nobody.
-        said = self.said()
-        return self.book.python(f"{self.name}.window"), said
+        message = self.verdict_text()
+        return self.book.python(f"{self.name}.window"), message
 
-    def said(self) -> str:
+    def verdict_text(self) -> str:
         """What the map says of the window once Python has answered."""
-        answered = self.root.locator(".glm-verdict[data-pending='false'] .glm-said")
+        answered = self.root.locator(".glm-verdict[data-pending='false'] .glm-verdict-text")
         answered.wait_for()
         return answered.inner_text()
 
@@ -227,7 +227,7 @@ def open_notebook(browser: Browser, address: str, *, width: int = 1280, height: 
         context.on("request", lambda request: book.asked.append(request.url))
         page.on("websocket", lambda socket: book.asked.append(socket.url))
         page.on("pageerror", lambda error: None if _of_notebook(error) else book.problems.append(str(error)))
-        page.on("console", lambda said: book.problems.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda message: book.problems.append(message.text) if message.type == "error" else None)
         page.goto(address)
         page.wait_for_function(READY, timeout=120_000)
         yield book

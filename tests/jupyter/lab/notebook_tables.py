@@ -1,12 +1,12 @@
-"""The tables of the notebooks that a browser opens: one of each format, many boxes, and what is to be mended."""
+"""The tables of the notebooks that a browser opens: one of each format, many boxes, and what is to be repaired."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
 
-from geolake_nb.core.bound_codec import to_delta_wkt
-from geolake_nb.core.box import Box
+from geolake_nb.geo.bound_codec import to_delta_wkt
+from geolake_nb.model.box import Box
 from tests import small_tables
 from tests.jupyter.mapped_tables import random_boxes
 
@@ -58,7 +58,7 @@ def _write_log(folder: Path, columns: dict[str, str], protocol: dict, adds: list
     schema = json.dumps({"type": "struct", "fields": fields})
     metadata = {"id": "t", "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
     metadata |= {"partitionColumns": [], "configuration": {}}
-    actions = [{"protocol": protocol}, {"metaData": metadata}, *({"add": one} for one in adds)]
+    actions = [{"protocol": protocol}, {"metaData": metadata}, *({"add": add} for add in adds)]
     log = folder / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_text("\n".join(map(json.dumps, actions)))

@@ -72,13 +72,13 @@ class Server:
 
     def put_notebook(self, name: str, cells: list[str]) -> str:
         """Write a notebook of code cells and tell where it is opened."""
-        held = [
-            {"cell_type": "code", "id": f"cell-{place}", "metadata": {}, "source": source, "outputs": []}
+        collected = [
+            {"cell_type": "code", "id": f"cell-{index}", "metadata": {}, "source": source, "outputs": []}
             | {"execution_count": None}
-            for place, source in enumerate(cells)
+            for index, source in enumerate(cells)
         ]
         kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-        notebook = {"cells": held, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+        notebook = {"cells": collected, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
         (self.folder / name).write_text(json.dumps(notebook), encoding="utf-8")
         return self.address_of(name)
 

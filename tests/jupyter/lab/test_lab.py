@@ -75,13 +75,13 @@ def lab(browser, server, folder):
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_opens_and_its_map_answers_the_pointer(lab, kind):
-    place = 1 + list(FORMATS).index(kind)
-    told = lab.python(f"[{kind}.snapshot.files.table[name].to_pylist() for name in ('path', 'rows', 'bytes')]")
-    paths = told[0]
-    facts = lab.cell(place).locator(".geolake-card table").first
-    for name, value in (("files", len(paths)), ("rows", sum(told[1]))):
+    cell_number = 1 + list(FORMATS).index(kind)
+    output = lab.python(f"[{kind}.snapshot.files.table[name].to_pylist() for name in ('path', 'rows', 'bytes')]")
+    paths = output[0]
+    facts = lab.cell(cell_number).locator(".geolake-card table").first
+    for name, value in (("files", len(paths)), ("rows", sum(output[1]))):
         assert facts.locator(f"tr:has(th:text-is('{name}')) td").inner_text() == f"{value:,}"
-    shown = lab.map(place, f"{kind}_map")
+    shown = lab.map(cell_number, f"{kind}_map")
     assert shown.root.locator(".glm-counts").inner_text() == "3 files"
     for number, middle in enumerate(MIDDLES):
         assert shown.hover(middle).splitlines()[0] == paths[number]
@@ -92,13 +92,13 @@ def test_every_format_opens_and_its_map_answers_the_pointer(lab, kind):
     circle = [(x + 30 * math.cos(turn / 2), y + 30 * math.sin(turn / 2)) for turn in range(13)]
     shown.drag(*circle)
     lab.becomes(f"{kind}_map.selected['path'].to_pylist()", [paths[0]])
-    window, said = shown.draw_window(*shown.on_screen((small_tables.PLACES[2][0] - 6, -5), (-175, -30)))
+    window, message = shown.draw_window(*shown.on_screen((small_tables.PLACES[2][0] - 6, -5), (-175, -30)))
     assert window[0] > window[2], "it crosses the antimeridian"
     np.testing.assert_allclose(window, [169, -30, -175, -5], atol=0.8)
-    assert said.startswith("1 of 3 files read"), "the third file alone lies there"
+    assert message.startswith("1 of 3 files read"), "the third file alone lies there"
     answer = f"{kind}.explain(gl.Box(*{kind}_map.window))"
-    assert lab.python(f"[{answer}.read.files, {answer}.read.bytes]") == [1, told[2][2]]
-    assert lab.python(f"[{kind}_map.verdict['files_read'], {kind}_map.verdict['bytes_read']]") == [1, told[2][2]]
+    assert lab.python(f"[{answer}.read.files, {answer}.read.bytes]") == [1, output[2][2]]
+    assert lab.python(f"[{kind}_map.verdict['files_read'], {kind}_map.verdict['bytes_read']]") == [1, output[2][2]]
 
 
 def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python(lab):
@@ -112,11 +112,11 @@ def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python
     angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     reach = np.where(np.arange(24) % 2, 50, 130)
     star = [(middle[0] + r * math.cos(a), middle[1] + r * math.sin(a)) for a, r in zip(angles, reach, strict=True)]
-    places = shown.places(*star)
+    positions = shown.positions(*star)
     shown.tool("Select by a lasso")
     shown.drag(*star)
     mercator = lambda latitude: np.degrees(np.arctanh(np.sin(np.radians(latitude))))  # noqa: E731
-    lasso = shapely.Polygon([(longitude, mercator(latitude)) for longitude, latitude in places])
+    lasso = shapely.Polygon([(longitude, mercator(latitude)) for longitude, latitude in positions])
     flat = shapely.box(boxes[:, 0], mercator(boxes[:, 1]), boxes[:, 2], mercator(boxes[:, 3]))
     sure = set(np.flatnonzero(bounded & shapely.intersects(lasso.buffer(-1), flat)).tolist())
     most = set(np.flatnonzero(bounded & shapely.intersects(lasso.buffer(1), flat)).tolist())
@@ -126,14 +126,14 @@ def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python
     assert f"{len(chosen)} selected" in shown.root.locator(".glm-counts").inner_text()
     rows = lab.python("many_map.selected['rows'].to_pylist()")
     assert rows == [10 * (number + 1) for number in chosen]
-    window, said = shown.draw_window((middle[0] - 90, middle[1] - 60), (middle[0] + 90, middle[1] + 60))
+    window, message = shown.draw_window((middle[0] - 90, middle[1] - 60), (middle[0] + 90, middle[1] + 60))
     west, south, east, north = window
     inside = (boxes[:, 0] <= east) & (boxes[:, 2] >= west) & (boxes[:, 1] <= north) & (boxes[:, 3] >= south)
     kept = np.flatnonzero(inside | ~bounded)
-    assert said.startswith(f"{len(kept)} of 400 files read")
+    assert message.startswith(f"{len(kept)} of 400 files read")
     size = 1000 * (kept + 7).sum()
     assert lab.python("many_map.verdict['bytes_read']") == size
-    assert f"{size / 1e6:.1f} MB of" in said
+    assert f"{size / 1e6:.1f} MB of" in message
     shown.root.get_by_role("button", name="Table").click()
     shown.root.locator(".glm-table tbody tr").first.wait_for()
     listed = shown.root.locator(".glm-table tbody tr td:first-child").all_inner_texts()
@@ -141,16 +141,16 @@ def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python
 
 
 def test_two_maps_side_by_side_move_together(lab):
-    one, other = (lab.map(PAIR, name, nth) for nth, name in enumerate(("left", "right")))
-    boxes = [shown.root.bounding_box() for shown in (one, other)]
+    left, other = (lab.map(PAIR, name, nth) for nth, name in enumerate(("left", "right")))
+    boxes = [shown.root.bounding_box() for shown in (left, other)]
     assert abs(boxes[0]["y"] - boxes[1]["y"]) < 2
     assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"] + 1
-    before = one.view()
-    x, y = one.middle()
-    one.tool("Zoom in")
-    one.drag((x, y), (x - 60, y + 20))
+    before = left.view()
+    x, y = left.middle()
+    left.tool("Zoom in")
+    left.drag((x, y), (x - 60, y + 20))
     lab.becomes(f"left.view == right.view and left.view['zoom'] > {before['zoom']}", True)
-    after = one.view()
+    after = left.view()
     assert after["lng"] > before["lng"]
     other.tool("Zoom in")
     lab.becomes(f"left.view == right.view and left.view['zoom'] > {after['zoom']}", True)
@@ -164,8 +164,8 @@ def test_a_repair_is_applied_by_a_click(lab, folder):
     report.wait_for()
     assert "Done." in report.inner_text()
     assert report.locator("tr:has(th:text-is('version')) td").inner_text() == "2"
-    mended = f'gl.open(r"{folder / "bare"}")'
-    version, west = lab.python(f"[{mended}.version, {mended}.files.table['geom.xmin'].to_pylist()]")
+    repaired = f'gl.open(r"{folder / "bare"}")'
+    version, west = lab.python(f"[{repaired}.version, {repaired}.files.table['geom.xmin'].to_pylist()]")
     assert version == 2
     # A bound may be a little loose: it is rounded outwards.
     assert west == pytest.approx([x for x, _ in small_tables.PLACES], abs=1e-9)
@@ -175,16 +175,16 @@ def test_a_repair_is_applied_by_a_click(lab, folder):
 def test_a_cancelled_repair_changes_nothing(lab, folder):
     output = lab.cell(CANCEL)
     output.get_by_role("button", name="Cancel").click()
-    output.get_by_text("nothing was changed").wait_for()
+    output.get_by_text("no changes were made").wait_for()
     assert output.get_by_role("button", name="Apply").is_disabled()
     assert lab.python(f'gl.open(r"{folder / "other"}").version') == 1
 
 
-def test_a_one_way_door_opens_only_to_its_typed_name(lab, folder):
+def test_an_irreversible_step_needs_its_typed_name(lab, folder):
     output = lab.cell(CONSENT)
     apply = output.get_by_role("button", name="Apply")
     assert apply.is_disabled()
-    field = output.get_by_label(re.compile("To agree, type geospatial"))
+    field = output.get_by_label(re.compile("Type geospatial to confirm"))
     field.fill("yes")
     field.press("Enter")
     lab.settle()
@@ -193,7 +193,7 @@ def test_a_one_way_door_opens_only_to_its_typed_name(lab, folder):
     field.press("Enter")
     output.locator("button:not([disabled])", has_text="Apply").wait_for()
     output.get_by_role("button", name="Cancel").click()
-    output.get_by_text("nothing was changed").wait_for()
+    output.get_by_text("no changes were made").wait_for()
     assert apply.is_disabled()
     assert lab.python(f'gl.open(r"{folder / "plain"}").version') == 0
 
@@ -213,7 +213,7 @@ def test_a_collation_is_edited_up_to_its_plan(lab, folder):
     card.wait_for()
     assert lab.python("editor.plan.hash") in card.inner_text()
     assert "name compares by icu.de_CI" in card.inner_text()
-    assert editor.get_by_role("button", name="Apply").is_disabled(), "the feature is a one-way door"
+    assert editor.get_by_role("button", name="Apply").is_disabled(), "the feature is a one-way step"
     assert lab.python(f'gl.open(r"{folder / "plain"}").version') == 0
 
 
@@ -223,8 +223,8 @@ def test_light_and_dark_are_readable(lab, tmp_path, theme):
     kept = artefacts(tmp_path)
     usual = lab.page.viewport_size
     lab.page.set_viewport_size({"width": usual["width"], "height": 1500})
-    for name, place in SHOWN.items():
-        output = lab.cell(place)
+    for name, index in SHOWN.items():
+        output = lab.cell(index)
         lab.page.wait_for_timeout(150)
         for kind, part in (
             ("card", ".geolake-card"),
@@ -232,8 +232,8 @@ def test_light_and_dark_are_readable(lab, tmp_path, theme):
             ("buttons", ".widget-vbox"),
             ("editor", ".geolake-editor"),
         ):
-            if found := output.locator(part).all():
-                found[0].screenshot(path=kept / f"lab-{theme.lower()}-{name}-{kind}.png")
+            if element := output.locator(part).all():
+                element[0].screenshot(path=kept / f"lab-{theme.lower()}-{name}-{kind}.png")
         assert faults(output) == [], name
     lab.page.set_viewport_size(usual)
     fact = lab.cell(1).locator(".geolake-card th").first

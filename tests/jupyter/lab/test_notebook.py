@@ -32,8 +32,8 @@ def test_card_map_and_plan_work(tmp_path):
             assert shown.hover(middle).splitlines()[0].endswith("part-2.parquet")
             shown.click(middle)
             book.becomes("m.selected_ids.tolist()", [2])
-            _, said = shown.draw_window(*shown.on_screen((0, 60), (20, 40)))
-            assert said.startswith("1 of 3 files read")
+            _, message = shown.draw_window(*shown.on_screen((0, 60), (20, 40)))
+            assert message.startswith("1 of 3 files read")
             assert book.python("m.verdict['files_read']") == 1
             for theme in ("Dark", "Light"):
                 book.use_theme(theme)

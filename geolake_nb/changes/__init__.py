@@ -1,0 +1,1 @@
+"""Changes to a table, as far as they are the same for every format: repair, rewrite, clustering, preview, commit."""

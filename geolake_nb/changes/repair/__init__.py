@@ -1,0 +1,1 @@
+"""Bounds that are missing or wrong, from footers or values."""

@@ -1,0 +1,165 @@
+"""The bounds of geo columns in the Parquet footers of a table's files, as arrays over files."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from geolake_nb.geo.box_comparison import BoxSides
+from geolake_nb.model.file_table import AXES
+from geolake_nb.model.types import GeometryType
+from geolake_nb.parquet.footer import read_metadata
+from geolake_nb.parquet.footer_boxes import locate, without_column
+from geolake_nb.parquet.footer_view import FooterReader
+from geolake_nb.parquet.foreign_boxes import widened_sides
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.model.box import Box
+    from geolake_nb.parquet.footer_boxes import FooterColumn, GeoEvidence
+    from geolake_nb.parquet.footer_view import FileView
+    from geolake_nb.scan.value_scan import ScanColumn
+    from geolake_nb.storage.storage import Storage
+
+__all__ = ["FooterBounds", "read_footer_bounds"]
+
+_RANGES = (("xmin", "xmax"), ("ymin", "ymax"), ("zmin", "zmax"), ("mmin", "mmax"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FooterBounds:
+    """The footer bounds of one geo column, one entry per file."""
+
+    stated: BoxSides
+    """The union of the row groups, not widened: what a bound has to contain."""
+    usable: BoxSides
+    """The boxes that can be used as bounds."""
+    null_count: NDArray[np.int64]
+    """-1 where it is not known."""
+    nowhere: NDArray[np.bool_]
+    """Files with only null or empty geometries."""
+    bytes: NDArray[np.int64]
+    """The compressed bytes of the column."""
+    foreign: NDArray[np.bool_]
+    """Boxes of other writers, which are widened together at the end."""
+
+    @classmethod
+    def blank(cls, count: int) -> FooterBounds:
+        """Unknown bounds for so many files.
+
+        >>> FooterBounds.blank(1).null_count.tolist()
+        [-1]
+        """
+        return cls(
+            stated=BoxSides({axis: np.full(count, np.nan) for axis in AXES}),
+            usable=BoxSides({axis: np.full(count, np.nan) for axis in AXES}),
+            null_count=np.full(count, -1, np.int64),
+            nowhere=np.zeros(count, np.bool_),
+            bytes=np.zeros(count, np.int64),
+            foreign=np.zeros(count, np.bool_),
+        )
+
+    def widen(self) -> None:
+        """Widen the boxes of other writers."""
+        rows = self.foreign
+        for low, high in _RANGES:
+            self.usable[low][rows], self.usable[high][rows] = widened_sides(
+                self.usable[low][rows], self.usable[high][rows]
+            )
+
+
+def read_footer_bounds(
+    storage: Storage,
+    keys: Sequence[str],
+    columns: Sequence[ScanColumn],
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> tuple[NDArray[np.int64], dict[str, FooterBounds]]:
+    """The rows of each file, and the bounds of each column by its path; one footer is in memory at a time."""
+    rows = np.zeros(len(keys), np.int64)
+    by_column = {column.path: FooterBounds.blank(len(keys)) for column in columns}
+    reader = FooterReader()
+    for index, footer in enumerate(read_metadata(storage, keys, on_progress=on_progress)):
+        rows[index] = footer.num_rows
+        view = reader.view(footer, where=f"{storage.location}/{keys[index]}")
+        for column in columns:
+            _note(by_column[column.path], index, view, column)
+    for bounds in by_column.values():
+        bounds.widen()
+    return rows, by_column
+
+
+def _note(bounds: FooterBounds, index: int, view: FileView, column: ScanColumn) -> None:
+    here = locate(view, view.find(column.physical, field_id=column.field_id), column.type)
+    rows = view.metadata.num_rows
+    if here is None:
+        lacks = view.lacks(column.physical, field_id=column.field_id)
+        _put(bounds, index, without_column(rows, lacks=lacks), nowhere=lacks)
+        return
+    if _note_plain(bounds, index, here):
+        return
+    if here.leaf is not None:
+        groups = range(view.metadata.num_row_groups)
+        bounds.bytes[index] = sum(view.metadata.row_group(n).column(here.leaf).total_compressed_size for n in groups)
+    stated = here.stated()
+    if stated.box is not None and here.problem is None:
+        _put_box(bounds.stated, index, stated.box)
+    usable = here.whole() if stated.box is None else here.usable(stated)
+    # In a file of this package, types without a box mean only empty geometries.
+    empty = view.own and isinstance(here.type, GeometryType) and bool(stated.types) and stated.problem is None
+    blank = stated.box is None and (empty or stated.null_count == rows)
+    _put(bounds, index, usable, nowhere=blank)
+
+
+def _note_plain(bounds: FooterBounds, index: int, here: FooterColumn) -> bool:
+    """Fast path for common files; `False` where the general path is needed.
+
+    A common file has one row group, a 2D box with finite, ordered sides, and at least one value.
+    """
+    metadata = here.view.metadata
+    if here.leaf is None or here.problem is not None or metadata.num_row_groups != 1:
+        return False
+    chunk = metadata.row_group(0).column(here.leaf)
+    stored = chunk.geo_statistics
+    if stored is None or not isinstance(here.type, GeometryType):
+        return False
+    sides = stored.to_dict()
+    for low, high in _RANGES:
+        least, most = sides[low], sides[high]
+        if least is None and most is None and low in ("zmin", "mmin"):
+            continue
+        if least is None or most is None or not -math.inf < least <= most < math.inf:
+            return False
+    plain = chunk.statistics
+    nulls = plain.null_count if plain is not None and plain.has_null_count else -1
+    if nulls == metadata.num_rows:
+        return False
+    bounds.null_count[index] = nulls
+    bounds.bytes[index] = chunk.total_compressed_size
+    bounds.foreign[index] = not here.view.own
+    for axis in AXES:
+        side = sides[axis]
+        if side is not None:
+            bounds.stated[axis][index] = bounds.usable[axis][index] = side
+    return True
+
+
+def _put(bounds: FooterBounds, index: int, evidence: GeoEvidence, *, nowhere: bool) -> None:
+    bounds.nowhere[index] = nowhere
+    if evidence.null_count is not None:
+        bounds.null_count[index] = evidence.null_count
+    if evidence.box is not None:
+        _put_box(bounds.usable, index, evidence.box)
+
+
+def _put_box(sides: BoxSides, index: int, box: Box) -> None:
+    for axis in AXES:
+        side = getattr(box, axis)
+        if side is not None:
+            sides[axis][index] = side

@@ -1,0 +1,295 @@
+"""New Havasu tables, and appends to and overwrites of existing ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.changes.write_job import WriteJob
+from geolake_nb.errors import RefusedError, SchemaError
+from geolake_nb.formats.detect import require_no_table
+from geolake_nb.formats.havasu.column_types import fitting_inputs, havasu_sentences, new_columns
+from geolake_nb.formats.havasu.format import HAVASU
+from geolake_nb.formats.havasu.next_metadata import following_path
+from geolake_nb.formats.havasu.version import DEFAULT_VERSION, VERSION_KEY
+from geolake_nb.formats.havasu.write_target import HavasuTarget
+from geolake_nb.formats.iceberg.row_partitions import row_partitions
+from geolake_nb.formats.iceberg.schema import to_iceberg_schema
+from geolake_nb.formats.iceberg.writability import require_writable as require_current
+from geolake_nb.formats.parquet_folder.source_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.model.change import Change, Reads, Verb
+from geolake_nb.model.schema import join_path
+from geolake_nb.model.types import PrimitiveType, RasterType, StringType
+from geolake_nb.scan.engines import engine_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from geolake_nb.changes.packing import Packing
+    from geolake_nb.changes.row_sources import InputRows, ParquetRows
+    from geolake_nb.formats.havasu.column_types import HavasuColumns
+    from geolake_nb.formats.iceberg.details import IcebergDetails
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import GeographyType, GeometryType
+    from geolake_nb.storage.storage import Storage
+
+    GeoType = GeometryType | GeographyType | RasterType
+
+__all__ = [
+    "base_action",
+    "partition_field",
+    "plan_append",
+    "plan_convert",
+    "plan_new",
+    "plan_overwrite",
+    "require_writable",
+]
+
+_VERSION = "format-version"
+_FIRST_PARTITION_ID = 1000
+
+
+def plan_new(
+    rows: InputRows,
+    target: Storage,
+    *,
+    columns: Mapping[str, GeoType],
+    partition_by: Sequence[str],
+    packing: Packing,
+    properties: Mapping[str, str],
+) -> Change:
+    """The commit that creates a Havasu table from given rows.
+
+    The property `format-version` sets the Iceberg version: 1 or 2, which is the default. With the property
+    `geolake.geoparquet-metadata=true`, readers of GeoParquet can read the data files.
+    """
+    require_no_table(target)
+    made = new_columns(rows.schema, columns, where=target.location, properties=properties)
+    return _create(
+        Verb.WRITE,
+        rows,
+        target,
+        made,
+        partition_by=partition_by,
+        packing=packing,
+        properties=properties,
+        notes=["A new Havasu table gets the rows."],
+        parameters={"mode": "create"},
+    )
+
+
+def plan_convert(
+    snapshot: Snapshot,
+    target: Storage,
+    *,
+    columns: Mapping[str, GeoType],
+    partition_by: Sequence[str],
+    packing: Packing,
+    properties: Mapping[str, str],
+) -> Change:
+    """The commit that creates a Havasu table from the rows of Parquet files; partition folders become columns."""
+    require_apart(snapshot.location, target.location)
+    require_no_table(target)
+    require_one_type(snapshot, {name: type_ for name, type_ in columns.items() if not isinstance(type_, RasterType)})
+    made = new_columns(snapshot.schema, columns, where=snapshot.location, properties=properties)
+    partitions = tuple(partition_by) or snapshot.partition_columns
+    rows = parquet_rows(snapshot)
+    return _create(
+        Verb.CONVERT,
+        rows,
+        target,
+        made,
+        partition_by=partitions,
+        packing=packing,
+        properties=properties,
+        notes=[
+            f"A new Havasu table gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
+            *partial_folders(snapshot),
+        ],
+        parameters={"source": snapshot.location},
+        expected_rows=rows.rows,
+        reads=Reads(len(rows.files), sum(file.bytes for file in rows.files)),
+    )
+
+
+def plan_append(
+    snapshot: Snapshot,
+    rows: InputRows,
+    *,
+    columns: Mapping[str, GeoType],
+    packing: Packing,
+) -> Change:
+    """The commit that adds rows; `columns` declares the CRS of geometries without an SRID."""
+    require_writable(snapshot)
+    partitions = row_partitions(snapshot)
+    job = WriteJob(
+        rows=rows,
+        schema=partitions.with_keys(snapshot.schema),
+        target=HavasuTarget.of(snapshot, partitions.fields, computed=partitions.keys),
+        partition_by=tuple(partitions.fields),
+        geo_input=fitting_inputs(
+            rows.schema, snapshot.schema, columns, where=snapshot.location, properties=snapshot.properties
+        ),
+        keys=partitions.keys,
+        ordering=packing.ordering(snapshot.schema, tuple(partitions.fields)),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
+    )
+    return Change(
+        Verb.WRITE,
+        HAVASU,
+        snapshot.location,
+        snapshot.version,
+        actions=[base_action(snapshot)],
+        job=job,
+        notes=("Rows are added to the table.",),
+        engines=engine_facts(snapshot),
+        parameters={"mode": "append"},
+        blind_append=True,
+    )
+
+
+def plan_overwrite(snapshot: Snapshot, rows: InputRows, *, columns: Mapping[str, GeoType], packing: Packing) -> Change:
+    """The commit that replaces all rows; the schema and the partitions stay.
+
+    The options are those of `plan_append`.
+    """
+    paths = snapshot.files.table["path"].to_pylist()
+    size = sum(snapshot.files.table["bytes"].to_pylist())
+    removes = [json.dumps({"remove": {"path": path}}, ensure_ascii=False) for path in paths]
+    append = plan_append(snapshot, rows, columns=columns, packing=packing)
+    return replace(
+        append,
+        actions=[*append.actions, *removes],
+        notes=(f"The rows of all {len(paths):,} files are replaced by new ones.",),
+        undo="geolake undo reverts it until the old snapshot is expired",
+        parameters={"mode": "overwrite"},
+        metrics={"files_removed": len(paths), "bytes_removed": size},
+        tolerates_appends=False,
+        blind_append=False,
+    )
+
+
+def require_writable(snapshot: Snapshot) -> None:
+    """Raise unless the table can be changed: in a file-system catalog, with Parquet files only."""
+    details: IcebergDetails = snapshot.details
+    where = snapshot.location
+    require_current(snapshot)
+    following_path(details.metadata_path, where=where)
+    formats = {str(format_) for format_ in snapshot.files.table["format"].to_pylist()} - {"PARQUET"}
+    if formats:
+        # Havasu, Rationale: data types are mapped for Parquet alone.
+        what = f"data files in {', '.join(sorted(formats))}: Havasu supports Parquet only"
+        raise RefusedError(what, where=where)
+
+
+def base_action(snapshot: Snapshot) -> str:
+    """The state that the table must still have when the change is committed."""
+    details: IcebergDetails = snapshot.details
+    base = {
+        "uuid": details.raw.get("table-uuid"),
+        "schema": details.metadata.current_schema_id,
+        "spec": details.metadata.default_spec_id,
+        "version": details.format_version,
+    }
+    return json.dumps({"base": base})
+
+
+def _create(
+    verb: Verb,
+    rows: InputRows | ParquetRows,
+    target: Storage,
+    made: HavasuColumns,
+    *,
+    partition_by: Sequence[str],
+    packing: Packing,
+    properties: Mapping[str, str],
+    notes: Sequence[str],
+    parameters: Mapping[str, str],
+    expected_rows: int | None = None,
+    reads: Reads | None = None,
+) -> Change:
+    metadata = _metadata(made.schema, partition_by, {**made.properties, **properties}, where=target.location)
+    kept = metadata["properties"]
+    partitions = {name: _FIRST_PARTITION_ID + index for index, name in enumerate(partition_by)}
+    job = WriteJob(
+        rows=rows,
+        schema=made.schema,
+        target=HavasuTarget(made.schema, partitions, 0, kept),
+        partition_by=tuple(partition_by),
+        geo_input=made.inputs,
+        ordering=packing.ordering(made.schema, partition_by),
+        target_bytes=packing.target_bytes,
+        row_group_rows=packing.row_group_rows,
+        expected_rows=expected_rows,
+    )
+    return Change(
+        verb,
+        HAVASU,
+        target.location,
+        None,
+        actions=[json.dumps({"create": metadata}, separators=(",", ":"), ensure_ascii=False)],
+        job=None if expected_rows == 0 else job,
+        notes=(
+            *notes,
+            *havasu_sentences(made.schema, made.inputs),
+            *[f"The column {sentence}." for sentence in made.notes],
+        ),
+        reads=reads or Reads(),
+        undo="remove the folder of the new table: there is no earlier version to go back to",
+        parameters={**parameters, "partitionBy": json.dumps(list(partition_by))},
+        tolerates_appends=False,
+    )
+
+
+def _metadata(
+    schema: Schema, partition_by: Sequence[str], properties: Mapping[str, str], *, where: str
+) -> dict[str, Any]:
+    """The metadata of a table without snapshots; its id, location and time come with the commit."""
+    version = properties.get(_VERSION, "2").strip()
+    if version not in ("1", "2"):
+        # Havasu, Rationale: it is not applicable to later versions of Iceberg.
+        what = f"Havasu extends the versions 1 and 2 of Iceberg, not {version[:40]!r}"
+        raise RefusedError(what, where=where, remedy="write format='iceberg' for version 3")
+    if not schema.fields:
+        raise SchemaError("a table needs at least one column", where=where)
+    fields = [partition_field(schema, name, index, where) for index, name in enumerate(partition_by)]
+    if len({field["source-id"] for field in fields}) < len(fields):
+        raise SchemaError("a partition column is listed twice", where=where)
+    written = to_iceberg_schema(schema, havasu=True)
+    metadata: dict[str, Any] = {"format-version": int(version), VERSION_KEY: DEFAULT_VERSION}
+    if version == "1":
+        metadata |= {"schema": written, "partition-spec": fields}
+    else:
+        metadata["last-sequence-number"] = 0
+    return metadata | {
+        "last-column-id": max(field.id or 0 for _, field in schema.walk_parts()),
+        "schemas": [written],
+        "current-schema-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": fields}],
+        "default-spec-id": 0,
+        "last-partition-id": _FIRST_PARTITION_ID + len(fields) - 1,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "default-sort-order-id": 0,
+        "properties": {key: text for key, text in properties.items() if key != _VERSION},
+        "current-snapshot-id": -1,
+        "refs": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+
+
+def partition_field(schema: Schema, name: str, index: int, where: str) -> dict[str, Any]:
+    """A field of a partition spec with the identity transform."""
+    fields = {field.name: field for field in schema.fields}
+    if name not in fields:
+        known = ", ".join(sorted(fields))
+        raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=f"use one of: {known}")
+    if not isinstance(fields[name].type, (PrimitiveType, StringType)):
+        what = f"a table cannot be partitioned by the column {join_path((name,))!r}: it is not a plain value"
+        raise SchemaError(what, where=where)
+    id_ = fields[name].id
+    return {"name": name, "transform": "identity", "source-id": id_, "field-id": _FIRST_PARTITION_ID + index}

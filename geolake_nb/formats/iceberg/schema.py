@@ -1,0 +1,307 @@
+"""Iceberg's schema JSON (v1 to v3), with Havasu's spatial columns in it, to the schema tree and back."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.errors import SchemaError
+from geolake_nb.model.crs import UNKNOWN_CRS
+from geolake_nb.model.schema import Schema, type_name
+from geolake_nb.model.type_text import from_iceberg_text, is_geo_text, to_iceberg_text
+from geolake_nb.model.types import (
+    DataType,
+    Field,
+    GeographyType,
+    GeometryEncoding,
+    GeometryType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    RasterType,
+    StringType,
+    StructType,
+)
+from geolake_nb.text.untrusted_json import check_depth, expect, load_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["from_iceberg_schema", "to_iceberg_schema"]
+
+_GEOMETRY_ENCODING = "havasu.geometry-encoding"
+_RASTER_ENCODING = "havasu.raster-encoding"
+_DEFAULTS = ("initial-default", "initial-value", "write-default")
+
+# Havasu, JSON serialization: the physical types that an encoding goes with.
+_PHYSICAL_TYPES = {
+    GeometryEncoding.EWKB: "binary",
+    GeometryEncoding.GEOJSON: "string",
+    GeometryEncoding.WKB: "binary",
+    GeometryEncoding.WKT: "string",
+}
+
+_NAMES = {
+    "binary": "binary",
+    "boolean": "boolean",
+    "date": "date",
+    "double": "float64",
+    "float": "float32",
+    "int": "int32",
+    "long": "int64",
+    "time": "time",
+    "timestamp": "timestamp",
+    "timestamp_ns": "timestamp_ns",
+    "timestamptz": "timestamptz",
+    "timestamptz_ns": "timestamptz_ns",
+    "unknown": "unknown",
+    "uuid": "uuid",
+    "variant": "variant",
+}
+_ICEBERG_NAMES = {ours: theirs for theirs, ours in _NAMES.items()}
+_DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
+_FIXED = re.compile(r"fixed\s*[\[(]\s*([0-9]{1,9})\s*[\])]")
+_FIELD_KEYS = ("id", "name", "required", "type", "doc")
+_LIST_KEYS = ("type", "element-id", "element", "element-required")
+_MAP_KEYS = ("type", "key-id", "key", "value-id", "value", "value-required")
+_SCHEMA_KEYS = ("type", "schema-id", "fields", "identifier-field-ids")
+
+
+def from_iceberg_schema(
+    value: str | bytes | Mapping[str, Any], *, properties: Mapping[str, str] | None = None
+) -> Schema:
+    """The schema of table metadata; `properties` are the table's, for `projjson:<property>`.
+
+    A Havasu geometry has the CRS of its values (each may have an SRID), so the column's own is unknown.
+
+    >>> schema = from_iceberg_schema('{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"geom",'
+    ...     '"required":false,"type":"BINARY","havasu.geometry-encoding":"ewkb"}]}')
+    >>> print(schema)
+    geom: geometry(SRID:0, ewkb), #1
+    >>> from_iceberg_schema({"type": "struct", "fields": []}).fields
+    ()
+    """
+    if isinstance(value, (str, bytes)):
+        value = load_json(value, what="the Iceberg schema")
+    else:
+        check_depth(value, what="the Iceberg schema")
+    if not isinstance(value, dict):
+        raise SchemaError(f"expected the Iceberg schema to be a JSON object, got a {type(value).__name__}")
+    root = _read_struct(value, "schema", properties or {})
+    ids = value.get("identifier-field-ids", [])
+    if not isinstance(ids, list) or not all(_is_int(id_) for id_ in ids):
+        raise SchemaError("expected 'identifier-field-ids' to be a list of integers", where="schema")
+    schema = Schema(
+        root,
+        schema_id=expect(value, "schema-id", int, "schema") if "schema-id" in value else None,
+        identifier_field_ids=tuple(ids),
+        metadata=_others(value, _SCHEMA_KEYS),
+    )
+    _refuse_shared_ids(schema)
+    return schema
+
+
+def to_iceberg_schema(schema: Schema, *, havasu: bool = False) -> dict[str, Any]:
+    """The JSON object of a schema; with `havasu`, geometries and rasters are written as Havasu does.
+
+    >>> column = Field("geom", GeometryType(), id=1)
+    >>> to_iceberg_schema(Schema(StructType((column,))))["fields"][0]["type"]
+    'geometry(OGC:CRS84)'
+    >>> to_iceberg_schema(Schema(StructType((column,))), havasu=True)["fields"][0]["type"]
+    'binary'
+    """
+    value: dict[str, Any] = {"type": "struct"}
+    if schema.schema_id is not None:
+        value["schema-id"] = schema.schema_id
+    value["fields"] = [_write_field(field, "schema", havasu=havasu) for field in schema.fields]
+    if schema.identifier_field_ids:
+        value["identifier-field-ids"] = list(schema.identifier_field_ids)
+    return {**value, **schema.metadata}
+
+
+def _read_struct(value: Any, where: str, properties: Mapping[str, str]) -> StructType:
+    if value.get("type") != "struct":
+        raise SchemaError("the type of a schema is not 'struct'", where=where)
+    fields = expect(value, "fields", list, where)
+    return StructType(tuple(_read_field(field, where, properties) for field in fields))
+
+
+def _read_type(value: Any, where: str, properties: Mapping[str, str]) -> DataType:
+    if isinstance(value, str):
+        return _read_name(value, where, properties)
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind == "struct":
+        return _read_struct(value, where, properties)
+    if kind == "list":
+        element = _read_inner(value, "element", where, properties, _others(value, _LIST_KEYS))
+        return ListType(element)
+    if kind == "map":
+        key = _read_inner(value, "key", where, properties, {})
+        return MapType(key, _read_inner(value, "value", where, properties, _others(value, _MAP_KEYS)))
+    raise SchemaError("a type is neither a name nor a list, map or struct", where=where)
+
+
+def _read_inner(value: Any, name: str, where: str, properties: Mapping[str, str], metadata: dict[str, Any]) -> Field:
+    here = f"{where}.{name}"
+    return Field(
+        name,
+        _read_type(expect(value, name, object, here), here, properties),
+        nullable=name != "key" and not expect(value, f"{name}-required", bool, here),
+        id=expect(value, f"{name}-id", int, here),
+        metadata=metadata,
+    )
+
+
+def _read_name(text: str, where: str, properties: Mapping[str, str]) -> DataType:
+    # Havasu's own example writes BINARY.
+    name = text.strip().lower()
+    if name == "string":
+        return StringType()
+    if name in _NAMES:
+        return PrimitiveType(_NAMES[name])
+    if match := _DECIMAL.fullmatch(name):
+        return PrimitiveType(f"decimal({int(match.group(1))}, {int(match.group(2))})")
+    if match := _FIXED.fullmatch(name):
+        return PrimitiveType(f"fixed({int(match.group(1))})")
+    if is_geo_text(text):
+        return from_iceberg_text(text, properties=properties, where=where)
+    known = ", ".join(sorted([*_NAMES, "decimal(p, s)", "fixed[n]", "geography", "geometry", "string"]))
+    raise SchemaError(f"unknown Iceberg type {text[:80]!r}", where=where, remedy=f"known are: {known}")
+
+
+def _read_field(value: Any, where: str, properties: Mapping[str, str]) -> Field:
+    name = expect(value, "name", str, where)
+    here = name if where == "schema" else f"{where}.{name}"
+    metadata = _others(value, _FIELD_KEYS)
+    type_ = _read_type(expect(value, "type", object, here), here, properties)
+    if _GEOMETRY_ENCODING in metadata or _RASTER_ENCODING in metadata:
+        type_ = _read_havasu(type_, metadata, here)
+    _refuse_default(type_, metadata, here)
+    doc = expect(value, "doc", (str, type(None)), here) if "doc" in value else None
+    return Field(
+        name,
+        type_,
+        nullable=not expect(value, "required", bool, here),
+        id=expect(value, "id", int, here),
+        doc=doc,
+        metadata=metadata,
+    )
+
+
+def _read_havasu(type_: DataType, metadata: Mapping[str, Any], where: str) -> DataType:
+    if _GEOMETRY_ENCODING in metadata and _RASTER_ENCODING in metadata:
+        raise SchemaError("a field is both a geometry and a raster", where=where)
+    if _RASTER_ENCODING in metadata:
+        encoding = expect(metadata, _RASTER_ENCODING, str, where)
+        if encoding.lower() != "v1":
+            raise SchemaError(f"unknown raster encoding {encoding[:80]!r}", where=where, remedy="use v1")
+        # Havasu, JSON serialization, Raster: the type is an empty struct.
+        if type_ != StructType():
+            raise SchemaError(f"a raster has the type {type_name(type_)}, not an empty struct", where=where)
+        return RasterType()
+    text = expect(metadata, _GEOMETRY_ENCODING, str, where)
+    allowed = {encoding.value: encoding for encoding in _PHYSICAL_TYPES}
+    if text.lower() not in allowed:
+        options = ", ".join(sorted(allowed))
+        raise SchemaError(f"unknown geometry encoding {text[:80]!r}", where=where, remedy=f"use one of: {options}")
+    encoding_ = allowed[text.lower()]
+    physical = _PHYSICAL_TYPES[encoding_]
+    if type_name(type_) != physical:
+        raise SchemaError(
+            f"the geometry encoding {encoding_.value} does not go with the type {type_name(type_)}",
+            where=where,
+            remedy=f"use {physical}",
+        )
+    return GeometryType(UNKNOWN_CRS, encoding_)
+
+
+def _refuse_default(type_: DataType, metadata: Mapping[str, Any], where: str) -> None:
+    # Havasu, Single spatial value serialization, and Iceberg v3, Default values: null is the only default.
+    only_null = isinstance(type_, (GeometryType, GeographyType, RasterType)) or type_ in (
+        PrimitiveType("unknown"),
+        PrimitiveType("variant"),
+    )
+    for key in _DEFAULTS:
+        if only_null and metadata.get(key) is not None:
+            raise SchemaError(f"{type_name(type_)} has a {key!r} that is not null", where=where)
+
+
+def _refuse_shared_ids(schema: Schema) -> None:
+    seen: dict[int, str] = {}
+    for path, field in schema.walk():
+        if field.id is None:
+            continue
+        if field.id in seen:
+            raise SchemaError(f"{seen[field.id]} and {path} share the id {field.id}", where="schema")
+        seen[field.id] = path
+
+
+def _others(value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    return {key: member for key, member in value.items() if key not in known}
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _write_field(field: Field, where: str, *, havasu: bool) -> dict[str, Any]:
+    here = field.name if where == "schema" else f"{where}.{field.name}"
+    metadata = _others(field.metadata, (_GEOMETRY_ENCODING, _RASTER_ENCODING))
+    _refuse_default(field.type, metadata, here)
+    value = {"id": _id(field, here), "name": field.name, "required": not field.nullable}
+    if havasu and isinstance(field.type, GeometryType) and field.type.encoding in _PHYSICAL_TYPES:
+        value["type"] = _PHYSICAL_TYPES[field.type.encoding]
+        metadata[_GEOMETRY_ENCODING] = field.type.encoding.value
+    elif havasu and isinstance(field.type, RasterType):
+        value["type"] = {"type": "struct", "fields": []}
+        metadata[_RASTER_ENCODING] = field.type.encoding
+    else:
+        value["type"] = _write_type(field.type, here, havasu=havasu)
+    if field.doc is not None:
+        value["doc"] = field.doc
+    return {**value, **metadata}
+
+
+def _write_type(type_: DataType, where: str, *, havasu: bool) -> Any:
+    if isinstance(type_, StructType):
+        fields = [_write_field(field, where, havasu=havasu) for field in type_.fields]
+        return {"type": "struct", "fields": fields}
+    if isinstance(type_, ListType):
+        return {"type": "list", **_write_inner(type_.element, where, havasu=havasu), **type_.element.metadata}
+    if isinstance(type_, MapType):
+        key = _write_inner(type_.key, where, havasu=havasu)
+        del key["key-required"]
+        return {
+            "type": "map",
+            **key,
+            **_write_inner(type_.value, where, havasu=havasu),
+            **type_.value.metadata,
+        }
+    if isinstance(type_, StringType):
+        return "string"
+    if isinstance(type_, (GeometryType, GeographyType)) and not havasu:
+        return to_iceberg_text(type_)
+    if isinstance(type_, PrimitiveType):
+        if type_.name in _ICEBERG_NAMES:
+            return _ICEBERG_NAMES[type_.name]
+        if _DECIMAL.fullmatch(type_.name):
+            return type_.name
+        if match := _FIXED.fullmatch(type_.name):
+            return f"fixed[{match.group(1)}]"
+    format_name = "Havasu" if havasu else "Iceberg"
+    raise SchemaError(f"{format_name} has no type for {type_name(type_)} here", where=where)
+
+
+def _write_inner(field: Field, where: str, *, havasu: bool) -> dict[str, Any]:
+    here = f"{where}.{field.name}"
+    return {
+        f"{field.name}-id": _id(field, here),
+        field.name: _write_type(field.type, here, havasu=havasu),
+        f"{field.name}-required": not field.nullable,
+    }
+
+
+def _id(field: Field, where: str) -> int:
+    if field.id is None:
+        raise SchemaError("a field has no id", where=where, remedy="give every field an id of its own")
+    return field.id

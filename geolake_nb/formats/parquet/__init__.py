@@ -1,1 +1,0 @@
-"""Parquet files: footers read and edited, geo types, boxes, and the one writer of data files for all formats."""

@@ -1,0 +1,1 @@
+"""Folders of Parquet files: opened as one table, changed with a journal."""

@@ -1,1 +1,0 @@
-"""Pixels and files of rasters, in the table and beside it."""

@@ -1,0 +1,1 @@
+"""Geometries: WKB, bounds, curves, geography edges, transforms of boxes, and how each format stores bounds."""

@@ -1,0 +1,26 @@
+"""What a notebook shows of the values that users hold: cards, and widgets in a live notebook."""
+
+from __future__ import annotations
+
+from geolake_nb.jupyter.cards import render
+
+__all__ = ["display", "render"]
+
+
+def display(value: object) -> None:
+    """Display a value with its widgets in the running cell."""
+    from geolake_nb.api.plan import Plan
+    from geolake_nb.changes.preview import Preview
+    from geolake_nb.jupyter.explanation_view import display_explanation
+    from geolake_nb.jupyter.plan_view import display_plan
+    from geolake_nb.jupyter.preview_view import display_preview
+    from geolake_nb.scan.explanation import Explanation
+
+    if isinstance(value, Explanation):
+        display_explanation(value)
+    elif isinstance(value, Preview):
+        display_preview(value)
+    elif isinstance(value, Plan):
+        display_plan(value)
+    else:
+        raise TypeError(f"expected an explanation, a preview or a plan, got a {type(value).__name__}")

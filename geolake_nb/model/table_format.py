@@ -1,0 +1,140 @@
+"""The questions that engines ask about the format of a table, with the answers of a format without anything special."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+from geolake_nb.model.spec_reference import SpecReference
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from geolake_nb.model.collation import Collation
+    from geolake_nb.model.engine_fact import TableKind
+    from geolake_nb.model.scalar_column import ScalarColumn
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import DataType, Field
+
+    FieldNaming = Callable[[tuple[str, ...], Field], "FileField"]
+
+__all__ = ["CollatedFiles", "FileField", "TableFormat"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileField:
+    """How data files identify a column."""
+
+    parts: tuple[str, ...]
+    """Its names, from the outermost in; empty where they are not known."""
+    id: int | None = None
+    """Its id, `None` where only names count, whatever ids a file has."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollatedFiles:
+    """The files that have statistics of a string column under one version of a collation."""
+
+    column: tuple[str, ...]
+    """Its path in the schema."""
+    collation: Collation
+    has: NDArray[np.bool_]
+
+
+class TableFormat:
+    """A table format: its name, and what differs between formats when a table is read, checked or changed.
+
+    Engines ask these questions instead of comparing names. Each format answers them in its own folder, and
+    `geolake_nb.formats.FORMATS` lists all formats. There is one instance of each.
+    """
+
+    name: ClassVar[str]
+    """As users write it: `delta`."""
+    has_versions: ClassVar[bool] = True
+    """Whether older versions can be opened."""
+    version_option: ClassVar[str] = "--snapshot-id"
+    """The option of the commands that opens an older version."""
+    counts_versions: ClassVar[bool] = False
+    """Whether versions are 0, 1, 2, ...; otherwise they are random ids."""
+    wraps_longitude: ClassVar[bool] = True
+    """Whether the box of a geography or raster may have xmin > xmax, which crosses the antimeridian."""
+    infers_binary_geometry: ClassVar[bool] = True
+    """Whether a plain binary column may hold geometries that the schema does not declare."""
+    type_command: ClassVar[str | None] = None
+    """The command that gives a binary column a geo type, `None` where the format does not allow that."""
+    geo_kind: ClassVar[TableKind]
+    """What engines call a table of this format with geo types."""
+    types_spec: ClassVar[SpecReference]
+    """Where geo types are specified."""
+    crs_property_spec: ClassVar[SpecReference] = SpecReference("Parquet geospatial", "CRS Customization")
+    """Where a CRS in a property is specified."""
+    parquet_spec: ClassVar[SpecReference]
+    """Where the geo types of data files are specified."""
+    files_spec: ClassVar[SpecReference]
+    """Where the list of data files is specified."""
+    file_size_spec: ClassVar[SpecReference]
+    """Where the recommended size of data files is documented."""
+
+    _only: ClassVar[TableFormat | None] = None
+
+    def __new__(cls) -> Self:
+        """The one instance of the format."""
+        if "_only" not in vars(cls):
+            cls._only = super().__new__(cls)
+        return cast("Self", cls._only)
+
+    @property
+    def title(self) -> str:
+        """The name at the beginning of a sentence."""
+        return self.name.capitalize()
+
+    def __repr__(self) -> str:
+        return f"<format {self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+    def table_kinds(self, snapshot: Snapshot) -> frozenset[TableKind]:
+        """What engines distinguish about the table; empty for one without geo types and collations."""
+        return frozenset({self.geo_kind} if any(snapshot.schema.geo_columns()) else ())
+
+    def stable_action(self, action: str) -> str:
+        """The JSON of an action without what depends on the time of the plan."""
+        return action
+
+    def bounds_spec(self, type_: DataType) -> SpecReference:
+        """Where the bounds of a column of this type are specified."""
+        raise NotImplementedError
+
+    def file_key(self, snapshot: Snapshot) -> Callable[[str], str]:
+        """Turns the path of a data file as stored into one that the storage reads."""
+        return str
+
+    def field_naming(self, snapshot: Snapshot) -> FieldNaming:
+        """How the data files call the columns of the table: takes the path of a column and the column."""
+        return lambda parts, _: FileField(parts)
+
+    def footer_views(self, snapshot: Snapshot) -> Sequence[Any] | None:
+        """The footers of the data files (`FileView`), where opening the table has read them."""
+        return None
+
+    def has_statistics(self, snapshot: Snapshot, path: tuple[str, ...]) -> bool:
+        """Whether writers keep statistics of the column; other columns lack them on purpose."""
+        return True
+
+    def collated_files(self, snapshot: Snapshot) -> tuple[CollatedFiles, ...]:
+        """Which files have statistics under a collation, for every collated string column and collation."""
+        return ()
+
+    def collated_column(
+        self, snapshot: Snapshot, path: tuple[str, ...], collation: Collation, *, prefix_length: int
+    ) -> ScalarColumn | None:
+        """The minimum and maximum of each file under a collation; `prefix_length` is where strings may be truncated."""
+        return None
+
+    def manifest_count(self, snapshot: Snapshot) -> int | None:
+        """How many manifests list data files, `None` where that is not known."""
+        return None

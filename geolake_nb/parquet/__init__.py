@@ -1,0 +1,1 @@
+"""Parquet files, whoever owns them: footers, row groups, pages, schemas, the writer."""

@@ -1,0 +1,144 @@
+"""The `geo` property of a Parquet file: a template for its columns, completed by the statistics of their values."""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from geolake_nb.errors import CrsError
+from geolake_nb.model.crs import UNKNOWN_CRS, Crs
+from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryType
+from geolake_nb.parquet.geoparquet import GeoColumn, GeoEncoding, GeoMetadata, to_geo_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from geolake_nb.model.box import Box
+    from geolake_nb.model.statistics import ColumnStats
+
+    GeoType = GeometryType | GeographyType
+
+__all__ = ["ARROW_SCHEMA", "GEO", "arrow_schema_with_geo", "geo_property", "geo_template", "with_srids"]
+
+GEO = "geo"
+"""The name of the property."""
+ARROW_SCHEMA = "ARROW:schema"
+"""The property in which Arrow stores its own schema, with a second copy of all properties."""
+
+_NAMES = ("Point", "LineString", "Polygon", "MultiPoint", "MultiLineString", "MultiPolygon", "GeometryCollection")
+_AXES = ("", " Z", " M", " ZM")
+
+
+def geo_template(types: Mapping[str, GeoType], *, before: GeoMetadata | None = None) -> GeoMetadata | None:
+    """The metadata of a file with these top-level columns; `before` is kept as far as it is valid.
+
+    A column whose edges or CRS GeoParquet cannot represent is left out; `None` if none remains.
+
+    >>> geo_template({"g": GeometryType()}).primary_column
+    'g'
+    >>> geo_template({}) is None
+    True
+    """
+    columns = {} if before is None else dict(before.columns)
+    version = "1.1.0" if before is None else before.version
+    for name, type_ in types.items():
+        known = columns.get(name)
+        if known is None or known.encoding is not GeoEncoding.WKB or not _agrees(known, type_):
+            known = GeoColumn(crs=type_.crs, algorithm=getattr(type_, "algorithm", None))
+        if known is columns.get(name) or _is_representable(known, version):
+            columns[name] = known
+        else:
+            columns.pop(name, None)
+    if not columns:
+        return None
+    primary = next(iter(columns)) if before is None or before.primary_column not in columns else before.primary_column
+    return GeoMetadata(primary, columns, version, {} if before is None else before.extra)
+
+
+def geo_property(template: GeoMetadata, statistics: Mapping[str, ColumnStats]) -> str:
+    """The JSON of the property with the types and the boxes of the values, by column name.
+
+    >>> from geolake_nb.geo.bounds import column_stats
+    >>> import pyarrow as pa
+    >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+    >>> geo_property(geo_template({"g": GeometryType()}), {"g": column_stats(pa.array([point]))})[-54:]
+    '"geometry_types":["Point"],"bbox":[1.0,2.0,1.0,2.0]}}}'
+    """
+    columns = dict(template.columns)
+    for name, stats in statistics.items():
+        if name in columns:
+            types = _type_names(stats.types)
+            columns[name] = replace(columns[name], geometry_types=types, bbox=_bbox(stats.box, types))
+    return to_geo_metadata(replace(template, columns=columns), keep_version=True)
+
+
+def with_srids(template: GeoMetadata, srids_by_column: Mapping[str, Collection[int]]) -> GeoMetadata:
+    """The metadata with the CRS of the SRIDs of all values, 0 for a value without one.
+
+    Values without an SRID have the CRS of the template; where values differ, the CRS is unknown.
+
+    >>> template = geo_template({"g": GeometryType()})
+    >>> [with_srids(template, {"g": srids}).columns["g"].crs.text for srids in ([], [0], [3857], [0, 3857])]
+    ['OGC:CRS84', 'OGC:CRS84', 'srid:3857', 'SRID:0']
+    """
+    columns = dict(template.columns)
+    for name, srids in srids_by_column.items():
+        numbers = set(srids)
+        if numbers - {0}:
+            crs = Crs(f"srid:{min(numbers)}") if len(numbers) == 1 and min(numbers) > 0 else UNKNOWN_CRS
+            # GeoParquet, crs: null if it is unknown; a code that EPSG lacks has no PROJJSON.
+            columns[name] = replace(columns[name], crs=crs if crs.is_resolvable else UNKNOWN_CRS)
+    return replace(template, columns=columns)
+
+
+def arrow_schema_with_geo(text: bytes, geo: str) -> str | None:
+    """Arrow's schema with this `geo` property, the only copy that Arrow reads; `None` if `text` is not a schema.
+
+    >>> import base64, pyarrow as pa
+    >>> schema = pa.schema([("a", pa.int8())], {"geo": "old", "who": "me"}).serialize().to_pybytes()
+    >>> text = arrow_schema_with_geo(base64.b64encode(schema), "new")
+    >>> pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).metadata
+    {b'geo': b'new', b'who': b'me'}
+    >>> arrow_schema_with_geo(b"?", "new") is None
+    True
+    """
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    except (ValueError, OSError, pa.ArrowException):
+        return None
+    properties = {**(schema.metadata or {}), GEO.encode(): geo.encode()}
+    return base64.b64encode(schema.with_metadata(properties).serialize().to_pybytes()).decode()
+
+
+def _agrees(known: GeoColumn, type_: GeoType) -> bool:
+    return known.algorithm == getattr(type_, "algorithm", None) and known.crs.same_as(type_.crs)
+
+
+def _is_representable(column: GeoColumn, version: str) -> bool:
+    if column.algorithm not in (None, EdgeAlgorithm.SPHERICAL) and not version.startswith("2."):
+        return False
+    try:
+        return column.crs.is_unknown or bool(column.crs.to_projjson())
+    except CrsError:
+        return False
+
+
+def _type_names(codes: tuple[int, ...] | None) -> tuple[str, ...]:
+    """The names of ISO codes; none, which means unknown, if one has no name."""
+    if codes is None or any(not 1 <= code % 1000 <= len(_NAMES) or code >= 4000 for code in codes):
+        return ()
+    return tuple([_NAMES[code % 1000 - 1] + _AXES[code // 1000] for code in codes])
+
+
+def _bbox(box: Box | None, types: tuple[str, ...]) -> tuple[float, ...] | None:
+    if box is None or not all(map(math.isfinite, box.values)):
+        return None
+    flat = (box.xmin, box.ymin, box.xmax, box.ymax)
+    # A box with Z cannot cover values without Z; GeoParquet 1.1 has no M.
+    if box.zmin is None or box.zmax is None or not types or not all(name.endswith((" Z", " ZM")) for name in types):
+        return flat
+    return (box.xmin, box.ymin, box.zmin, box.xmax, box.ymax, box.zmax)

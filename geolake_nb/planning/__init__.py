@@ -1,1 +1,0 @@
-"""Pure decisions over a snapshot: which files a query reads and why, what is wrong, what changed."""

@@ -1,1 +1,0 @@
-"""Changes of Delta tables: the exact actions of a commit, decided before anything is written."""

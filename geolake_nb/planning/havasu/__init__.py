@@ -1,1 +1,0 @@
-"""Changes of Havasu tables: geometries and rasters over manifests that are written here."""

@@ -1,1 +1,0 @@
-"""Changes of Iceberg tables, to be committed through Iceberg's own API."""

@@ -1,1 +1,0 @@
-"""What a filter reads of a table: files and row groups, kept or skipped, each with its reason."""

@@ -1,0 +1,1 @@
+"""Rasters: values, footprints, WGS84 bounds, bands, out-db files."""

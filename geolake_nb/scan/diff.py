@@ -1,0 +1,268 @@
+"""What changed between two versions of a table: files, schema, and how much of it has bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.model.display import Displayable
+from geolake_nb.model.file_table import has_column
+from geolake_nb.scan.coverage import Coverage, coverage
+from geolake_nb.scan.explanation import Amount, file_sizes
+from geolake_nb.scan.explanation_text import amount_text, wrapped
+from geolake_nb.scan.schema_diff import SchemaChange, schema_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.model.box import Box
+    from geolake_nb.model.snapshot import Snapshot
+
+__all__ = ["CoverageChange", "Diff", "coverage_text", "diff"]
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageChange:
+    """How the bounds of a geo column changed; `None` where a version does not have the column."""
+
+    column: str
+    old: Coverage | None
+    new: Coverage | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is more, less or another box."""
+        return self.old != self.new
+
+    def to_dict(self) -> dict[str, Any]:
+        """`column`, `old` and `new` (see `Coverage.to_dict`, or null)."""
+        sides = {"old": self.old, "new": self.new}
+        return {"column": self.column, **{key: None if side is None else side.to_dict() for key, side in sides.items()}}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diff(Displayable):
+    """What a table has in a new version and had in an old one."""
+
+    location: str
+    old_version: int | None
+    new_version: int | None
+    added: pa.Table
+    """The files that are new, as the file table has them."""
+    removed: pa.Table
+    """The files that are gone, as the file table had them."""
+    rewritten: pa.Table
+    """The files that stayed and have other statistics or deleted rows: those of the new version, and `changed`."""
+    unchanged: int
+    schema_changes: tuple[SchemaChange, ...]
+    coverage: tuple[CoverageChange, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether neither files nor schema changed."""
+        files = self.added.num_rows + self.removed.num_rows + self.rewritten.num_rows
+        return not files and not self.schema_changes
+
+    def to_dict(self, *, files: bool = False) -> dict[str, Any]:
+        """The change with plain values, for JSON.
+
+        | key | value |
+        |---|---|
+        | `table`, `old_version`, `new_version` | where, and which versions |
+        | `added`, `removed`, `rewritten` | `files`, `rows`, `bytes`; with `files=True` also `paths` |
+        | `unchanged` | a number of files |
+        | `schema` | a list of `column`, `kind`, `old`, `new` |
+        | `coverage` | a list of `column`, `old`, `new`, see `Coverage.to_dict` |
+        """
+        answer: dict[str, Any] = {
+            "table": self.location,
+            "old_version": self.old_version,
+            "new_version": self.new_version,
+        }
+        for name, table in self._tables():
+            answer[name] = {**_amount(table).to_dict(), **({"paths": table["path"].to_pylist()} if files else {})}
+        answer["unchanged"] = self.unchanged
+        answer["schema"] = [change.to_dict() for change in self.schema_changes]
+        answer["coverage"] = [change.to_dict() for change in self.coverage]
+        return answer
+
+    def _tables(self) -> tuple[tuple[str, pa.Table], ...]:
+        return ("added", self.added), ("removed", self.removed), ("rewritten", self.rewritten)
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield from wrapped(f"{self.location}: version {_shown(self.old_version)} to {_shown(self.new_version)}")
+        for name, table in self._tables():
+            yield f"  {name:<10}{amount_text(_amount(table))}"
+        yield f"  {'unchanged':<10}{self.unchanged:,} file{'' if self.unchanged == 1 else 's'}"
+        if self.rewritten.num_rows:
+            for count in pc.value_counts(self.rewritten["changed"]).to_pylist()[:_SHOWN]:
+                yield from wrapped(f"    {count['counts']:,} with other {count['values']}", after="      ")
+        if self.schema_changes:
+            yield "schema:"
+        for change in self.schema_changes[:_SHOWN]:
+            yield from wrapped(f"  {change}", after="    ")
+        if len(self.schema_changes) > _SHOWN:
+            yield f"  and {len(self.schema_changes) - _SHOWN} more"
+        if self.coverage:
+            yield "bounds:"
+        for bounds in self.coverage:
+            yield from wrapped(f"  {bounds.column}: {coverage_text(bounds.old, bounds.new)}", after="    ")
+
+
+def diff(old: Snapshot, new: Snapshot) -> Diff:
+    """What changed from one version of a table to another; either may be the later one.
+
+    Files are matched by their path, columns by their field id, or by their name where they have none.
+
+    >>> from geolake_nb.model.schema import Schema
+    >>> from geolake_nb.model.file_table import FileTable
+    >>> from geolake_nb.formats.registry import DELTA
+    >>> from geolake_nb.model.snapshot import Protocol, Snapshot
+    >>> def version(number, paths, rows):
+    ...     files = FileTable.of(path=pa.array(paths), bytes=pa.array([9] * len(paths)), rows=pa.array(rows))
+    ...     return Snapshot(DELTA, "/t", number, None, Schema(), Protocol(""), files)
+    >>> change = diff(version(0, ["a", "b"], [1, 2]), version(1, ["b", "c"], [1, 3]))
+    >>> change.added["path"].to_pylist(), change.removed["path"].to_pylist()
+    (['c'], ['a'])
+    >>> change.rewritten.select(["path", "changed"]).to_pylist()
+    [{'path': 'b', 'changed': 'rows'}]
+    >>> diff(version(0, ["a"], [1]), version(0, ["a"], [1])).is_empty
+    True
+    """
+    before, after = old.files.table, new.files.table
+    indices = _indices(after, before)
+    stayed = indices >= 0
+    gone = _indices(before, after) < 0
+    common, common_before = after.filter(pa.array(stayed)), before.take(pa.array(indices[stayed]))
+    changed = _changes(common_before, common)
+    differs = pa.array(pc.is_valid(changed))
+    rewritten = common.append_column("changed", changed).filter(differs)
+    return Diff(
+        location=new.location,
+        old_version=old.version,
+        new_version=new.version,
+        added=after.filter(pa.array(~stayed)),
+        removed=before.filter(pa.array(gone)),
+        rewritten=rewritten,
+        unchanged=common.num_rows - rewritten.num_rows,
+        schema_changes=schema_changes(old.schema, new.schema),
+        coverage=_coverage_changes(old, new),
+    )
+
+
+def _indices(wanted: pa.Table, table: pa.Table) -> NDArray[np.int64]:
+    """The index of each file of one table in the other, -1 for a missing one."""
+    matched = pc.index_in(wanted["path"].combine_chunks(), value_set=table["path"].combine_chunks())
+    indices: NDArray[np.int64] = pc.fill_null(matched, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return indices
+
+
+def _changes(before: pa.Table, after: pa.Table) -> pa.Array:
+    """In words what changed in each file, null where nothing did."""
+    groups: dict[str, NDArray[np.bool_]] = {}
+    for name in after.column_names:
+        kind = _kind(name)
+        if kind is None:
+            continue
+        missing = pa.nulls(after.num_rows, after.schema.field(name).type)
+        other = before[name] if has_column(before, name) else missing
+        differs = _differs(other, after[name])
+        groups[kind] = groups.get(kind, np.zeros(after.num_rows, np.bool_)) | differs
+    # Each set of kinds is a number, so that texts are made once for each set that occurs.
+    codes = np.zeros(after.num_rows, np.int64)
+    kinds = sorted(groups)[:62]
+    for bit, kind in enumerate(kinds):
+        codes |= groups[kind].astype(np.int64) << bit
+    distinct, indices = np.unique(codes, return_inverse=True)
+    texts = [", ".join(kind for bit, kind in enumerate(kinds) if code >> bit & 1) or None for code in distinct.tolist()]
+    return pa.array(texts, pa.string()).take(pa.array(indices.astype(np.int64)))
+
+
+_GEO_PARTS = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax", "null_count", "types", "problem")
+_PLAIN = {"bytes": "bytes", "rows": "rows", "deleted_rows": "deleted rows"}
+
+
+def _kind(name: str) -> str | None:
+    """What a column of the file table describes; `None` for what is not about the file itself."""
+    if name in _PLAIN:
+        return _PLAIN[name]
+    if name.startswith("partition."):
+        return "partition values"
+    column, _, part = name.rpartition(".")
+    if not column or part not in _GEO_PARTS:
+        return None
+    words = {"null_count": "null count", "types": "types", "problem": "bounds"}
+    return f"{words.get(part, 'bounds')} of {column}"
+
+
+def _differs(old: Any, other: Any) -> NDArray[np.bool_]:
+    left, right = _plain(old), _plain(other)
+    if left.type != right.type:
+        left, right = left.cast(pa.string()), right.cast(pa.string())
+    same = pc.fill_null(pc.equal(left, right), False)
+    same = pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
+    if pa.types.is_floating(left.type):
+        # NaN equals NaN here.
+        same = pc.or_(same, pc.fill_null(pc.and_(pc.is_nan(left), pc.is_nan(right)), False))
+    return ~np.asarray(same.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _plain(column: Any) -> pa.Array:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    if pa.types.is_nested(array.type):
+        # Arrow cannot compare lists; those of types are short, and few differ.
+        codes = pc.list_value_length(array)
+        joined = pc.binary_join(array.cast(pa.list_(pa.string())), " ")
+        return pc.if_else(pc.is_valid(codes), joined, pa.scalar(None, pa.string()))
+    return array
+
+
+def _coverage_changes(old: Snapshot, new: Snapshot) -> tuple[CoverageChange, ...]:
+    before = {entry.column: entry for entry in coverage(old)}
+    after = {entry.column: entry for entry in coverage(new)}
+    return tuple(CoverageChange(name, before.get(name), after.get(name)) for name in dict.fromkeys([*before, *after]))
+
+
+def _amount(table: pa.Table) -> Amount:
+    return Amount.of(np.ones(table.num_rows, np.bool_), *file_sizes(table))
+
+
+def _shown(version: int | None) -> str:
+    return "?" if version is None else str(version)
+
+
+def coverage_text(old: Coverage | None, new: Coverage | None) -> str:
+    """How much has bounds and what they span, before and after.
+
+    >>> coverage_text(None, None)
+    'new column, absent'
+    """
+    if old is None or new is None:
+        side = new or old
+        text = "absent" if side is None else f"{_share(side)}, {_box_text(side.box)}"
+        return f"new column, {text}" if old is None else f"column is gone, had {text}"
+    shares, boxes = (_share(old), _share(new)), (_box_text(old.box), _box_text(new.box))
+    text = shares[0] if shares[0] == shares[1] else f"{shares[0]} -> {shares[1]}"
+    return f"{text}, {boxes[0] if boxes[0] == boxes[1] else f'{boxes[0]} -> {boxes[1]}'}"
+
+
+def _share(coverage: Coverage) -> str:
+    counts = f"{coverage.covered.files:,} of {coverage.total.files:,} files"
+    return counts if coverage.share is None else f"{counts} ({coverage.share:.0%} of the bytes)"
+
+
+def _box_text(box: Box | None) -> str:
+    return "no box" if box is None else f"[{box.xmin:.6g} {box.ymin:.6g} {box.xmax:.6g} {box.ymax:.6g}]"

@@ -1,0 +1,145 @@
+"""Which statistics of a table's files a filter can use, and why others are missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundSpatial
+from geolake_nb.expressions.projection import Statistics
+from geolake_nb.model.file_table import has_column, physical_rows
+from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.schema import join_path
+from geolake_nb.scan.collator import collated_columns
+from geolake_nb.scan.prune import Leaf, PruneInput, leaves
+from geolake_nb.scan.reason import ScanReason
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.expressions.predicate import ColumnPath, Predicate
+    from geolake_nb.model.box_column import BoxColumn
+    from geolake_nb.model.collation import Collation
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.table_format import CollatedFiles
+    from geolake_nb.scan.collator import Collator
+
+__all__ = ["known_files", "whole", "why_no_box"]
+
+
+def known_files(snapshot: Snapshot, predicate: Predicate, *, collator: Collator | None = None) -> PruneInput:
+    """The statistics of the columns in the bound filter; collated ones where a collator can use them."""
+    files = snapshot.files
+    boxes: dict[ColumnPath, BoxColumn] = {}
+    scalars: dict[ColumnPath, ScalarColumn] = {}
+    why: dict[ColumnPath, Any] = {}
+    for leaf in leaves(predicate):
+        path, name = leaf.column, join_path(leaf.column)
+        if name in files.geo_columns:
+            if path not in scalars:
+                scalars[path] = _null_counts(files.table, name)
+            if isinstance(leaf, BoundSpatial) and path not in boxes:
+                nothing = (
+                    ScanReason.NO_BOUNDS if snapshot.format.has_statistics(snapshot, path) else ScanReason.NOT_INDEXED
+                )
+                boxes[path] = files.boxes(name)
+                why[path] = why_no_box(files.table, name, boxes[path], nothing)
+        elif path not in scalars:
+            statistics = _scalar(snapshot, path)
+            if statistics is not None:
+                scalars[path] = statistics
+            why[path] = _why_no_statistics(leaf, indexed=snapshot.format.has_statistics(snapshot, path))
+    partitions = frozenset((name,) for name in snapshot.partition_columns)
+    collated = {} if collator is None else collated_columns(snapshot, predicate, collator)
+    reasons = _why_not_collated(snapshot, predicate, collated)
+    return PruneInput(Statistics(len(files), boxes, scalars, collated), why, reasons, partitions)
+
+
+def _null_counts(table: pa.Table, name: str) -> ScalarColumn:
+    """The null counts of a geo column: of the rows that are in the file, deleted ones too."""
+    nothing = pa.nulls(table.num_rows)
+    physical = physical_rows(table)
+    return ScalarColumn(nothing, nothing, whole(table[f"{name}.null_count"]), whole(physical))
+
+
+def _scalar(snapshot: Snapshot, path: ColumnPath) -> ScalarColumn | None:
+    column = snapshot.scalars(path)
+    if column is not None or len(path) > 1 or path[0] not in snapshot.partition_columns:
+        return column
+    name = f"partition.{path[0]}"
+    if not has_column(snapshot.files.table, name):
+        return None
+    # A null here may be a null of the rows or an unreadable value: both are kept.
+    values = whole(snapshot.files.table[name])
+    return ScalarColumn(values, values)
+
+
+def _why_not_collated(
+    snapshot: Snapshot, predicate: Predicate, usable: Container[tuple[ColumnPath, Collation]]
+) -> dict[tuple[ColumnPath, Collation], NDArray[np.int8]]:
+    """For each collation that the filter compares by, why a file has no usable statistics.
+
+    `usable` are those that a collator can compare by.
+    """
+    compared = [leaf for leaf in leaves(predicate) if isinstance(leaf, (BoundComparison, BoundIn))]
+    wanted = {(leaf.column, leaf.collation) for leaf in compared if leaf.collation is not None}
+    stored = snapshot.format.collated_files(snapshot) if wanted else ()
+    return {
+        (path, collation): _collated_reasons(
+            [files for files in stored if files.column == path],
+            collation,
+            snapshot,
+            # Statistics that are stored but unused may be truncated: not a bound under a collation.
+            of_same=ScanReason.UNUSABLE_BOUNDS if (path, collation) in usable else ScanReason.NO_COLLATOR,
+        )
+        for path, collation in wanted
+    }
+
+
+def _collated_reasons(
+    stored: Sequence[CollatedFiles], collation: Collation, snapshot: Snapshot, *, of_same: ScanReason
+) -> NDArray[np.int8]:
+    reasons = np.full(len(snapshot.files), ScanReason.NO_COLLATED_STATISTICS.code, np.int8)
+    same_name = [files for files in stored if files.collation.unversioned() == collation.unversioned()]
+    for files in same_name:
+        reasons[files.has] = ScanReason.COLLATION_VERSION_DIFFERS.code
+    for files in same_name:
+        if files.collation == collation:
+            reasons[files.has] = of_same.code
+    return reasons
+
+
+def _why_no_statistics(leaf: Leaf, *, indexed: bool) -> ScanReason:
+    if not indexed:
+        return ScanReason.NOT_INDEXED
+    return ScanReason.NO_BOUNDS if isinstance(leaf, BoundSpatial) else ScanReason.NO_STATISTICS
+
+
+def why_no_box(
+    table: pa.Table, name: str, boxes: BoxColumn, nothing: NDArray[np.int8] | ScanReason
+) -> NDArray[np.int8] | ScanReason:
+    """Why the rows of a file or row-group table have no box: `nothing`, unless a bound is stored and cannot be used."""
+    if boxes.known.all():
+        return nothing
+    broken = np.zeros(len(boxes), np.bool_)
+    # Sides that are stored but invalid: NaN, or ymin > ymax.
+    stored = table[f"{name}.xmin"]
+    if stored.null_count < len(stored):
+        broken |= stored.is_valid().to_numpy() & ~boxes.known
+    if has_column(table, f"{name}.problem") and table[f"{name}.problem"].null_count < len(boxes):
+        broken |= table[f"{name}.problem"].is_valid().to_numpy()
+    otherwise = np.int8(nothing.code) if isinstance(nothing, ScanReason) else nothing
+    return np.where(broken, np.int8(ScanReason.UNUSABLE_BOUNDS.code), otherwise)
+
+
+def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column in one piece.
+
+    >>> whole(pa.chunked_array([[1], [2]])).to_pylist()
+    [1, 2]
+    """
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

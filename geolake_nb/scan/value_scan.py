@@ -1,0 +1,154 @@
+"""The statistics of geo columns in one data file or a part of its row groups, from every value in them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from geolake_nb.errors import GeolakeError
+from geolake_nb.geo.bounds import column_stats
+from geolake_nb.model.statistics import ColumnStats, Problem, merge
+from geolake_nb.model.types import RasterType, StructType
+from geolake_nb.parquet.footer_boxes import locate
+from geolake_nb.parquet.opening import open_parquet_file, value_batches
+from geolake_nb.parquet.schema import PATH_KEY
+from geolake_nb.raster_data.arrow import METADATA_FIELDS, metadata_columns
+from geolake_nb.raster_data.bounds import raster_stats
+from geolake_nb.scan.data_files import inside_structs, leaf_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.parquet as pq
+
+    from geolake_nb.model.types import Field, GeographyType, GeometryType
+    from geolake_nb.parquet.footer_view import FileView, FooterReader
+    from geolake_nb.storage.storage import Storage
+
+__all__ = ["GroupStats", "ScanColumn", "scan_groups", "scan_part"]
+
+_BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class ScanColumn:
+    """A geo column of a table in data files."""
+
+    path: str
+    """Its logical path."""
+    physical: tuple[str, ...]
+    field_id: int | None
+    type: GeometryType | GeographyType
+    """A geography for rasters: their boxes are in WGS84 and may also cross the antimeridian."""
+    is_raster: bool = False
+
+
+def scan_part(
+    storage: Storage,
+    key: str,
+    columns: Sequence[ScanColumn],
+    *,
+    part: int = 0,
+    parts: int = 1,
+    reader: FooterReader,
+) -> list[ColumnStats]:
+    """The statistics of each column in one of `parts` equal runs of row groups; only these columns are read.
+
+    What prevents a bound is reported in the statistics and never raised: a value that cannot be read, a
+    column that is not found. A file that cannot be read raises.
+    """
+    with open_parquet_file(storage, key, pre_buffer=True) as file:
+        view = reader.view(file.metadata, where=f"{storage.location}/{key}")
+        count = file.metadata.num_row_groups
+        groups = list(range(part * count // parts, (part + 1) * count // parts))
+        return [_column(file, view, column, groups) for column in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStats:
+    """The statistics of a column in one row group."""
+
+    stats: ColumnStats
+    is_iso: bool
+    """Whether every value is ISO WKB, not EWKB."""
+
+
+def scan_groups(
+    storage: Storage, key: str, columns: Sequence[ScanColumn], *, reader: FooterReader
+) -> list[list[GroupStats]]:
+    """The statistics of each column in each row group of a file, in order; only these columns are read."""
+    with open_parquet_file(storage, key, pre_buffer=True) as file:
+        view = reader.view(file.metadata, where=f"{storage.location}/{key}")
+        groups = range(file.metadata.num_row_groups)
+        return [[_group(file, view, column, group) for group in groups] for column in columns]
+
+
+def _group(file: pq.ParquetFile, view: FileView, column: ScanColumn, group: int) -> GroupStats:
+    from geolake_nb.geo.wkb_iso import to_iso_wkb
+
+    iso = True
+
+    def look(values: pa.ChunkedArray) -> None:
+        nonlocal iso
+        iso = iso and all(to_iso_wkb(chunk).values is chunk for chunk in values.chunks)
+
+    stats = _column(file, view, column, [group])
+    if stats.bad or stats.types is None:
+        return GroupStats(stats, not stats.srids)
+    # EWKB without an SRID is visible only in the flags of values with Z or M.
+    if stats.srids or any(code >= 1000 for code in stats.types):
+        here = locate(view, view.find(column.physical, field_id=column.field_id), column.type)
+        if here is not None and here.leaf is not None:
+            name = file.metadata.schema.column(here.leaf).path
+            for batch in value_batches(file, [name], rows=_BATCH_ROWS, groups=[group]):
+                look(leaf_values(pa.chunked_array([batch.column(0)])))
+    return GroupStats(stats, iso)
+
+
+def _column(file: pq.ParquetFile, view: FileView, column: ScanColumn, groups: list[int]) -> ColumnStats:
+    rows = sum(file.metadata.row_group(group).num_rows for group in groups)
+    field = view.find(column.physical, field_id=column.field_id)
+    if field is None and view.lacks(column.physical, field_id=column.field_id):
+        return ColumnStats(None, (), rows, null_count=rows, empty_count=0)
+    if column.is_raster:
+        return _rasters(file, field, groups, rows)
+    here = locate(view, field, column.type)
+    if here is None or here.leaf is None:
+        return _unbounded(rows, "the column is not found in the file")
+    name = file.metadata.schema.column(here.leaf).path
+    if not groups:
+        return merge([])
+    batches = value_batches(file, [name], rows=_BATCH_ROWS, groups=groups)
+    try:
+        return merge((_values(batch, here.type) for batch in batches), type=here.type)
+    except GeolakeError as problem:
+        return _unbounded(rows, problem.what)
+
+
+def _rasters(file: pq.ParquetFile, field: Field | None, groups: list[int], rows: int) -> ColumnStats:
+    """The same for rasters: only their metadata is read, no pixel."""
+    inside = field.type.fields if field is not None and isinstance(field.type, StructType) else ()
+    # The path of the struct in the file is the prefix of the paths of its leaves.
+    tops = [
+        str(field.metadata.get(PATH_KEY, "")).rpartition(".")[0] for field in inside if field.name == METADATA_FIELDS[0]
+    ]
+    if not tops:
+        return _unbounded(rows, "the column does not hold rasters of version 1")
+    parts = tops[0].split(".")
+    batches = value_batches(file, metadata_columns(*parts), rows=_BATCH_ROWS, groups=groups)
+    try:
+        parted = (inside_structs(pa.chunked_array([batch.column(0)]), tuple(parts)) for batch in batches)
+        return merge((raster_stats(values, bands=False) for values in parted), type=RasterType())
+    except GeolakeError as problem:
+        return _unbounded(rows, problem.what if problem.where is None else f"{problem.where}: {problem.what}")
+
+
+def _values(batch: pa.RecordBatch, type_: GeometryType | GeographyType) -> ColumnStats:
+    return column_stats(leaf_values(pa.chunked_array([batch.column(0)])), type=type_)
+
+
+def _unbounded(rows: int, reason: str) -> ColumnStats:
+    """The statistics of a column without known bounds."""
+    return ColumnStats(None, None, rows, 0, 0, unbounded=rows, first_unbounded=Problem(None, reason))

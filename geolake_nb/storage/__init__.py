@@ -1,0 +1,1 @@
+"""Files, wherever they are: local disk, object stores, HTTP; ranges, atomic writes."""

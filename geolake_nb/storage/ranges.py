@@ -1,0 +1,137 @@
+"""A file of a storage of which only the requested parts are fetched."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from geolake_nb.storage.storage import Storage
+
+__all__ = ["RangeFile", "Ranges", "open_ranges"]
+
+
+_HOLE, _LARGEST = 8192, 32 << 20
+"""Arrow, CacheOptions: ranges with a smaller gap are merged, up to the second limit."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """A file for Arrow's readers, and its bytes for checks before that."""
+
+    file: pa.NativeFile
+    fetched: RangeFile | None = None
+
+    @classmethod
+    def of(cls, storage: Storage, path: str) -> Ranges:
+        """The file at a path."""
+        if storage.is_local:
+            return cls(storage.open(path))
+        fetched = RangeFile(storage.size(path), lambda start, length: storage.read_range(path, start, length))
+        return cls(pa.PythonFile(fetched, mode="r"), fetched)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether reading some bytes costs nothing."""
+        return self.fetched is None
+
+    def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch these ranges, if the file is in a store: Arrow reads the same next."""
+        if self.fetched is None:
+            return
+        merged: list[tuple[int, int]] = []
+        for start, end in sorted(ranges):
+            if merged and start - merged[-1][1] <= _HOLE and end - merged[-1][0] <= _LARGEST:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((start, end))
+        self.fetched.keep((start, end - start) for start, end in merged)
+
+    def read(self, start: int, length: int) -> bytes:
+        """Some bytes, fewer at the end of the file."""
+        if self.fetched is None:
+            return bytes(self.file.read_at(length, start))
+        return self.fetched.at(start, length)
+
+
+def open_ranges(storage: Storage, path: str) -> pa.NativeFile:
+    """The file for Arrow's readers, without fetching all of it, also in a bucket.
+
+    >>> import tempfile, pathlib
+    >>> from geolake_nb.storage.storage import Storage
+    >>> folder = tempfile.mkdtemp()
+    >>> _ = pathlib.Path(folder, "a").write_bytes(b"abcdef")
+    >>> open_ranges(Storage.at(folder), "a").read(2)
+    b'ab'
+    """
+    return Ranges.of(storage, path).file
+
+
+class RangeFile(io.RawIOBase):
+    """A file of that size whose bytes are fetched by `fetch(start, length)`, once for each read.
+
+    >>> RangeFile(3, lambda start, length: b"abc"[start : start + length]).read(2)
+    b'ab'
+    """
+
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._fetch = fetch
+        self._place = 0
+        self._kept: dict[int, bytes] = {}
+
+    def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Fetch some ranges, by start and length, that are going to be read more than once; drop others."""
+        before, self._kept = self._kept, {}
+        for start, length in ranges:
+            inside = min(length, self._size - start)
+            offset = next((at for at, data in before.items() if at <= start and start + inside <= at + len(data)), None)
+            if offset is not None:
+                self._kept[offset] = before[offset]
+            elif inside > 0:
+                self._kept[start] = self._fetch(start, inside)
+
+    def at(self, start: int, length: int) -> bytes:
+        """Some bytes, from the kept ranges if they contain them."""
+        for first, data in self._kept.items():
+            if first <= start and start + length <= first + len(data):
+                return data[start - first : start - first + length]
+        return self._fetch(start, length)
+
+    def readable(self) -> bool:
+        """Always `True`."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always `True`."""
+        return True
+
+    def tell(self) -> int:
+        """The position of the next byte."""
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go to a position, which may be behind the end."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = max(0, start + offset)
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        """That many bytes, or all that are left."""
+        left = max(0, self._size - self._place)
+        wanted = left if size is None or size < 0 else min(size, left)
+        data = self.at(self._place, wanted) if wanted else b""
+        self._place += len(data)
+        return data
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer as far as there are bytes."""
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from geolake_nb.formats.registry import DELTA, FORMATS, HAVASU, ICEBERG, PARQUET
+from geolake_nb.model.collation import Collation
+from geolake_nb.model.engine_fact import AS_OF, Answer, TableKind
+from geolake_nb.model.snapshot import Feature, Protocol
+from geolake_nb.model.types import Field, GeometryType, PrimitiveType, StringType
+from geolake_nb.scan.engines import ENGINE_FACTS, engine_facts
+from tests.scan.snapshots import GEOM, files, snapshot
+
+PLAIN = (Field("n", PrimitiveType("int64")),)
+
+
+def facts(**options):
+    return engine_facts(snapshot(files([]), **options))
+
+
+def test_every_fact_is_dated_and_has_a_source():
+    for fact in ENGINE_FACTS:
+        assert fact.as_of == AS_OF
+        assert fact.note
+        unknown = {fact.reads, fact.writes, fact.skips_geometry, fact.skips_geography} == {Answer.UNKNOWN}
+        assert (fact.source == "none") is unknown
+        assert json.loads(json.dumps(fact.to_dict()))["kind"] == fact.kind.value
+
+
+def test_every_engine_says_one_thing_about_a_kind_of_table():
+    keys = [(fact.engine, fact.kind) for fact in ENGINE_FACTS]
+    assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    ("format", "kind"),
+    [
+        (DELTA, TableKind.DELTA_GEO),
+        (ICEBERG, TableKind.ICEBERG_GEO),
+        (HAVASU, TableKind.HAVASU),
+        (PARQUET, TableKind.PARQUET_GEO),
+    ],
+)
+def test_the_facts_are_those_of_the_tables_kind(format, kind):  # noqa: A002
+    assert {fact.kind for fact in facts(fields=GEOM, format=format)} == {kind}
+
+
+@pytest.mark.parametrize("format", FORMATS.values())
+def test_a_plain_table_has_none(format):  # noqa: A002
+    assert facts(fields=PLAIN, format=format) == ()
+
+
+def test_a_feature_counts_without_a_column_of_its_type():
+    protocol = Protocol("reader 3, writer 7", (Feature("geospatial-dev", "preview"), Feature("collations", "")))
+    kinds = {fact.kind for fact in facts(fields=PLAIN, protocol=protocol)}
+    assert kinds == {TableKind.DELTA_GEO, TableKind.DELTA_COLLATED}
+
+
+def test_spark_skips_on_neither_and_delta_kernel_on_geometry_only():
+    by_name = {fact.engine: fact for fact in facts(fields=GEOM)}
+    spark, kernel = by_name["Spark 4.2 + Delta 4.4.0"], by_name["Delta Kernel (Java) 4.4"]
+    assert (spark.skips_geometry, spark.skips_geography) == (Answer.NO, Answer.NO)
+    assert (kernel.skips_geometry, kernel.skips_geography) == (Answer.YES, Answer.NO)
+    assert by_name["deltalake 1.6"].reads is Answer.NO
+
+
+def test_spark_refuses_a_provider_that_it_does_not_know():
+    def of_spark(provider):
+        string = StringType(Collation(provider, "de_AUT"))
+        spark_facts = facts(fields=(Field("name", string), Field("geom", GeometryType())))
+        return {fact.reads for fact in spark_facts if fact.engine.startswith("Spark")}
+
+    assert of_spark("icu") == {Answer.YES}
+    assert of_spark("glibc") == {Answer.NO}
