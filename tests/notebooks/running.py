@@ -45,40 +45,48 @@ class Ran:
 
     def html(self, cell_id: str) -> str:
         """The HTML of what a cell showed, of the widgets in it too, joined by newlines."""
-        found: list[str] = []
+        collected: list[str] = []
         for output in self._outputs(cell_id):
             data = output.get("data", {})
             if "text/html" in data:
-                found.append(data["text/html"])
-            found += [one["state"]["value"] for one in self._held(data) if one["model_name"] == "HTMLModel"]
-        return "\n".join(found)
+                collected.append(data["text/html"])
+            collected += [
+                model["state"]["value"] for model in self._widget_models(data) if model["model_name"] == "HTMLModel"
+            ]
+        return "\n".join(collected)
 
     def widgets(self, cell_id: str) -> list[dict[str, Any]]:
         """The models of the widgets that a cell showed, and of those that they hold."""
-        return [model for output in self._outputs(cell_id) for model in self._held(output.get("data", {}))]
+        return [model for output in self._outputs(cell_id) for model in self._widget_models(output.get("data", {}))]
 
     def stderr(self) -> dict[str, str]:
         """What went to the error stream, by the ids of the cells that have any."""
-        said: dict[str, str] = {}
+        collected: dict[str, str] = {}
         for cell in self.notebook.cells:
             for output in cell.get("outputs", ()):
                 if output.output_type == "stream" and output.name == "stderr":
-                    said[cell.id] = said.get(cell.id, "") + output.text
-        return said
+                    collected[cell.id] = collected.get(cell.id, "") + output.text
+        return collected
 
     def _texts(self, cell_id: str) -> Iterator[str]:
+        printed = ""  # a busy kernel sends one print in several messages
         for output in self._outputs(cell_id):
             if output.output_type == "stream" and output.name == "stdout":
-                yield output.text.rstrip("\n")
+                printed += output.text
             elif "text/plain" in output.get("data", {}):
+                if printed:
+                    yield printed.rstrip("\n")
+                printed = ""
                 yield output.data["text/plain"]
+        if printed:
+            yield printed.rstrip("\n")
 
     def _outputs(self, cell_id: str) -> list[NotebookNode]:
         outputs = {cell.id: cell.outputs for cell in self.notebook.cells if cell.cell_type == "code"}
         assert cell_id in outputs, f"{self.path.name} has no code cell {cell_id!r}, it has {sorted(outputs)}"
         return outputs[cell_id]
 
-    def _held(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _widget_models(self, data: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The model that some output is a view of, if any, and those that it holds."""
         waiting = [data[_VIEW]["model_id"]] if _VIEW in data else []
         while waiting:
@@ -100,13 +108,13 @@ def run_notebook(name: str, folder: Path) -> Ran:
 
 def notebook_path(name: str) -> Path:
     """The file of the notebook whose name starts so; the jars that it needs are at hand, or the test is skipped."""
-    found = sorted(NOTEBOOKS.glob(f"{name}*.ipynb"))
-    assert len(found) == 1, f"{name!r} is the start of {len(found)} notebooks in {NOTEBOOKS}"
+    result = sorted(NOTEBOOKS.glob(f"{name}*.ipynb"))
+    assert len(result) == 1, f"{name!r} is the start of {len(result)} notebooks in {NOTEBOOKS}"
     pytest.importorskip("delta", reason="delta-spark is not installed")
     if shutil.which("java") is None:
         pytest.skip("there is no Java")
     local_jars()  # once on a machine, and before the kernel is kept from the network
-    return found[0]
+    return result[0]
 
 
 def execute(notebook: NotebookNode, path: Path, **environment: str) -> tuple[Ran, list[str]]:
@@ -125,9 +133,9 @@ def execute(notebook: NotebookNode, path: Path, **environment: str) -> tuple[Ran
         try:
             client.execute(cleanup_kc=True, env=_environment(Path(home)) | proxy.environment | environment)
         except nbclient.exceptions.CellExecutionError as error:
-            asked = f"\nIt asked for other hosts: {proxy.seen}" if proxy.seen else ""
-            told = _COLOURS.sub("", str(error))
-            raise AssertionError(f"{path.name}: a cell failed{_failed_cell(notebook)}\n{told}{asked}") from None
+            hosts = f"\nIt asked for other hosts: {proxy.seen}" if proxy.seen else ""
+            output = _COLOURS.sub("", str(error))
+            raise AssertionError(f"{path.name}: a cell failed{_failed_cell(notebook)}\n{output}{hosts}") from None
         finally:
             nbformat.write(notebook, path)
         seconds = time.monotonic() - began

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nbformat.v4
 import pytest
 
-from tests.notebooks.running import execute
+from tests.notebooks.running import Ran, execute
 
 URLLIB = """
 import urllib.request, urllib.error
@@ -36,8 +36,8 @@ def notebook(**cells):
 def test_a_request_of_the_kernel_or_of_its_jvm_is_refused_and_counted(tmp_path):
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     ran, seen = execute(notebook(urllib=URLLIB, jvm=JVM), tmp_path / "canary.ipynb")
-    assert [one for one in seen if "python" in one] == ["GET http://canary.invalid/python"]
-    assert [one for one in seen if "java" in one] == ["GET http://canary.invalid/java"]
+    assert [url for url in seen if "python" in url] == ["GET http://canary.invalid/python"]
+    assert [url for url in seen if "java" in url] == ["GET http://canary.invalid/java"]
     assert seen.count("CONNECT canary.invalid:443") == 2
     assert ran.text("urllib").count("502") == 2
     assert ran.text("jvm") == "True\nTrue"
@@ -64,3 +64,15 @@ def test_outputs_are_read_by_the_id_of_their_cell(tmp_path):
 def test_a_failing_cell_is_named_with_its_source(tmp_path):
     with pytest.raises(AssertionError, match=r"(?s)halves.*x = 1 / 0.*ZeroDivisionError"):
         execute(notebook(good="1", halves="x = 1 / 0"), tmp_path / "fails.ipynb")
+
+
+def test_one_print_that_arrives_in_several_messages_is_one_text(tmp_path):
+    cell = nbformat.v4.new_code_cell("", id="printed")
+    cell.outputs = [
+        nbformat.v4.new_output("stream", name="stdout", text="1"),
+        nbformat.v4.new_output("stream", name="stdout", text="\n2\n"),
+        nbformat.v4.new_output("display_data", data={"text/plain": "3"}),
+        nbformat.v4.new_output("stream", name="stdout", text="4\n"),
+    ]
+    ran = Ran(tmp_path, nbformat.v4.new_notebook(cells=[cell]), 0)
+    assert ran.text("printed").splitlines() == ["1", "2", "3", "4"]
