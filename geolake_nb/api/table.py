@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.api.opening import whole_number
 from geolake_nb.api.table_plans import TablePlans
 from geolake_nb.api.table_views import TableViews
-from geolake_nb.errors import GeolakeError, MissingFileError, NoGeoColumnError, StorageError
+from geolake_nb.errors import (
+    GeolakeError,
+    MissingDependencyError,
+    MissingFileError,
+    NoGeoColumnError,
+    StorageError,
+)
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.snapshot import History
 from geolake_nb.model.types import GeographyType, GeometryType, RasterType
@@ -19,10 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
+    import pandas as pd
     import pyarrow as pa
+    from geopandas import GeoDataFrame
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
+    from geolake_nb.api.scan import OnError, Scan
     from geolake_nb.checks.finding import Findings
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.formats.base import TableSource
@@ -192,6 +201,67 @@ class Table(TablePlans, TableViews, Displayable):
             return explain(
                 self.snapshot, where, column=column, box_crs=box_crs, row_groups=groups, collator=collator_of(spark)
             )
+
+    def scan(
+        self,
+        where: FilterInput | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        version: int | None = None,
+        column: str | None = None,
+        box_crs: str | Crs | CrsLike | None = None,
+        exact: bool = True,
+        on_error: OnError = "warn",
+        bands: bool = False,
+        spark: SparkSession | None = None,
+    ) -> Scan:
+        """The rows of a query, reading only the files and row groups that can hold them.
+
+        Args:
+            where: what `explain` takes; `None` for all rows.
+            columns: the top-level columns of the answer, all by default.
+            limit: how many rows at the most.
+            version: another version of the table.
+            column: the geo column of an area, if there are several.
+            box_crs: the CRS of an area that has none of its own; by default the CRS of the column.
+            exact: test every row. Rows that cannot be decided here are an error; with `False` they are in the answer.
+            on_error: what becomes of geometries in the filter that cannot be read: `warn` leaves their rows out with a
+                warning, `ignore` without one, and `raise` is an error.
+            bands: read the bands of rasters too, not only their metadata.
+            spark: the session that compares strings with a collation; by default the running one.
+
+        Returns:
+            A `Scan`: `to_arrow`, `to_batches`, `to_pandas`, `to_geopandas` and `count` read the rows.
+        """
+        from geolake_nb.api.scan import Scan
+
+        return Scan(
+            self if version is None else self.at(version),
+            where,
+            columns=columns,
+            limit=limit,
+            column=column,
+            box_crs=box_crs,
+            exact=exact,
+            on_error=on_error,
+            bands=bands,
+            spark=spark,
+        )
+
+    def head(self, rows: int = 5) -> pd.DataFrame:
+        """The first rows, a GeoDataFrame where there are geometries and geopandas is installed."""
+        scan = self.scan(limit=rows)
+        if not self._has(GeometryType, GeographyType):
+            return scan.to_pandas()
+        try:
+            return scan.to_geopandas()
+        except MissingDependencyError:
+            return scan.to_pandas()
+
+    def to_geopandas(self, where: FilterInput | None = None, *, columns: Sequence[str] | None = None) -> GeoDataFrame:
+        """The rows of a query as a GeoDataFrame: `scan(where, columns=columns).to_geopandas()`."""
+        return self.scan(where, columns=columns).to_geopandas()
 
     def check(self, *, footers: bool = True, deep: bool | int = False, on_progress: Progress | None = None) -> Findings:
         """Problems of the table, each with the command that fixes it.

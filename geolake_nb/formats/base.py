@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.types import GeographyType, GeometryType
+    from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
 
     ColumnTypes = Mapping[str, GeometryType | GeographyType]
@@ -110,6 +111,10 @@ class Format(TableFormat):
     def storage_of(self, source: TableSource, snapshot: Snapshot) -> Storage:
         """What reads the data files of an open table."""
         return source.storage
+
+    def row_source(self, storage: Storage, snapshot: Snapshot) -> RowSource:
+        """The live rows of an open table, file by file."""
+        raise NotImplementedError
 
     def require_changeable(self, source: TableSource) -> None:
         """Raise where the tables of this source can only be read."""

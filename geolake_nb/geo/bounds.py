@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Column: TypeAlias = pa.Array | pa.ChunkedArray
 
-__all__ = ["BadValueWarning", "bounds", "bounds_of_chunks", "column_stats", "row_boxes"]
+__all__ = ["BadValueWarning", "bounds", "bounds_of_chunks", "column_stats", "row_boxes", "wkb_of_texts"]
 
 
 class BadValueWarning(UserWarning):
@@ -259,6 +259,15 @@ def _wkb_of_text(array: pa.Array, encoding: GeometryEncoding, unread: _Unread) -
             unread.count += 1
             unread.first = unread.first or Problem(unread.rows + row, f"not {encoding.value.upper()}: {reason}")
     return pa.array(values, pa.large_binary())
+
+
+def wkb_of_texts(array: pa.Array, encoding: GeometryEncoding) -> pa.Array:
+    """The WKB of geometries as WKT or GeoJSON, null for a text that cannot be read.
+
+    >>> wkb_of_texts(pa.array(["POINT (1 2)", "POINT"]), GeometryEncoding.WKT).null_count
+    1
+    """
+    return _wkb_of_text(_plain(array), encoding, _Unread()).cast(pa.binary())
 
 
 def _binary_like(text: pa.DataType) -> pa.DataType:

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["FIRST_READ", "MAGIC", "footer_bytes", "parse_footer", "read_footer", "read_footers", "read_metadata"]
+__all__ = [
+    "FIRST_READ",
+    "MAGIC",
+    "footer_bytes",
+    "parse_footer",
+    "read_footer",
+    "read_footers",
+    "read_metadata",
+    "read_sized_metadata",
+]
 
 MAGIC = b"PAR1"
 FIRST_READ = 64 * 1024
@@ -31,6 +40,14 @@ def read_footer(storage: Storage, path: str) -> bytes:
     tail, size = storage.tail(path, FIRST_READ)
     where = storage.full_path(path)
     return footer_bytes(tail, size, where=where, more=lambda start, length: storage.read_range(path, start, length))
+
+
+def read_sized_metadata(storage: Storage, path: str) -> tuple[pq.FileMetaData, int]:
+    """The footer of a Parquet file, and the size of the file, with one request."""
+    tail, size = storage.tail(path, FIRST_READ)
+    where = storage.full_path(path)
+    data = footer_bytes(tail, size, where=where, more=lambda start, length: storage.read_range(path, start, length))
+    return parse_footer(data, where=where), size
 
 
 def read_footers(storage: Storage, paths: Sequence[str], *, workers: int = 64) -> Iterator[bytes]:

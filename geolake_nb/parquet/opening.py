@@ -186,16 +186,21 @@ def opened_parquet(source: pa.NativeFile, *, where: str) -> pq.ParquetFile:
 
 
 @contextmanager
-def open_parquet_file(storage: Storage, path: str, **options: Any) -> Iterator[pq.ParquetFile]:
-    """Open the file for the block, without extension types; `options` are those of Arrow's `ParquetFile`."""
+def open_parquet_file(
+    storage: Storage, path: str, *, footer: pq.FileMetaData | None = None, size: int | None = None, **options: Any
+) -> Iterator[pq.ParquetFile]:
+    """Open the file for the block, without extension types; `options` are those of Arrow's `ParquetFile`.
+
+    `footer` and `size` are those of the file, where they are known already.
+    """
     import pyarrow.parquet as pq
 
     where = f"{storage.location}/{path}"
-    metadata = parse_footer(read_footer(storage, path), where=where)
+    metadata = parse_footer(read_footer(storage, path), where=where) if footer is None else footer
     # Plain binary suffices: building an extension type for a CRS such as srid:5070 fails in geoarrow.
     options = {"arrow_extensions_enabled": False, **_OPTIONS, **options}
     try:
-        source = Ranges.of(storage, path)
+        source = Ranges.of(storage, path, size)
         with pq.ParquetFile(source.file, metadata=metadata, **options) as file:
             _sources[file] = (source, where)
             yield file

@@ -29,10 +29,19 @@ __all__ = ["prune_row_groups", "with_row_group_boxes"]
 
 
 def prune_row_groups(
-    predicate: Predicate, snapshot: Snapshot, known: PruneInput, pruned: PruneResult, table: pa.Table
+    predicate: Predicate,
+    snapshot: Snapshot,
+    known: PruneInput,
+    pruned: PruneResult,
+    table: pa.Table,
+    *,
+    files: NDArray[np.int64] | None = None,
 ) -> PruneResult:
-    """The row groups: what holds for a file holds for each of its row groups, and their boxes add to it."""
-    indices = _file_of(snapshot, table)
+    """The row groups: what holds for a file holds for each of its row groups, and their boxes add to it.
+
+    `files` has the row of each row group's file in the file table, if the caller knows it.
+    """
+    indices = _file_of(snapshot, table) if files is None else files
     matched = indices >= 0
     index = pa.array(np.where(matched, indices, 0), mask=~matched)
     of_files = known.statistics

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from geolake_nb.storage.storage import Storage
 
@@ -28,11 +28,16 @@ class Ranges:
     fetched: RangeFile | None = None
 
     @classmethod
-    def of(cls, storage: Storage, path: str) -> Ranges:
-        """The file at a path."""
+    def of(cls, storage: Storage, path: str, size: int | None = None) -> Ranges:
+        """The file at a path, and of that size, if it is known."""
         if storage.is_local:
             return cls(storage.open(path))
-        fetched = RangeFile(storage.size(path), lambda start, length: storage.read_range(path, start, length))
+        size = storage.size(path) if size is None else size
+        fetched = RangeFile(
+            size,
+            lambda start, length: storage.read_range(path, start, length),
+            lambda ranges: storage.read_ranges(path, ranges),
+        )
         return cls(pa.PythonFile(fetched, mode="r"), fetched)
 
     @property
@@ -79,22 +84,32 @@ class RangeFile(io.RawIOBase):
     b'ab'
     """
 
-    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+    def __init__(
+        self,
+        size: int,
+        fetch: Callable[[int, int], bytes],
+        fetch_many: Callable[[Sequence[tuple[int, int]]], Sequence[bytes]] | None = None,
+    ) -> None:
+        """`fetch_many` fetches several ranges at a time."""
         self._size = size
         self._fetch = fetch
+        self._fetch_many = fetch_many or (lambda ranges: [fetch(*some) for some in ranges])
         self._place = 0
         self._kept: dict[int, bytes] = {}
 
     def keep(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Fetch some ranges, by start and length, that are going to be read more than once; drop others."""
         before, self._kept = self._kept, {}
+        wanted: list[tuple[int, int]] = []
         for start, length in ranges:
             inside = min(length, self._size - start)
             offset = next((at for at, data in before.items() if at <= start and start + inside <= at + len(data)), None)
             if offset is not None:
                 self._kept[offset] = before[offset]
             elif inside > 0:
-                self._kept[start] = self._fetch(start, inside)
+                wanted.append((start, inside))
+        for (start, _), data in zip(wanted, self._fetch_many(wanted), strict=True):
+            self._kept[start] = data
 
     def at(self, start: int, length: int) -> bytes:
         """Some bytes, from the kept ranges if they contain them."""

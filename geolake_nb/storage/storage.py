@@ -144,6 +144,19 @@ class Storage:
         backend, key = self._route(path)
         return backend.read_range(key, start, length)
 
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]], *, workers: int = 16) -> builtins.list[bytes]:
+        """Parts of a file by start and length, from a store at the same time.
+
+        >>> import tempfile
+        >>> storage = Storage.at(tempfile.mkdtemp())
+        >>> storage.put_if_absent("a.bin", b"abcdef")
+        >>> storage.read_ranges("a.bin", [(0, 2), (4, 1)])
+        [b'ab', b'e']
+        """
+        if self.is_local:
+            return [self.read_range(path, *some) for some in ranges]
+        return list(self.in_parallel(lambda some: self.read_range(path, *some), ranges, workers))
+
     def iter_chunks(self, path: str, length: int) -> Iterator[bytes | memoryview]:
         """The beginning of a file in chunks, each valid until the next is requested.
 

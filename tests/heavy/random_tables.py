@@ -63,7 +63,8 @@ def check_random_table(
     files = random_files(draw, files=3, rows=8)
     files = [without_small_integers(file) for file in files] if kind in ("iceberg", "havasu") else files
     rows = pa.concat_tables(files)
-    names = [name for name in COLUMNS if "." not in name]
+    # The order of bytes does not cluster rows: a rewrite by a binary column is refused.
+    names = [name for name, (kind, _) in COLUMNS.items() if "." not in name and not pa.types.is_binary(kind)]
     folder.mkdir(parents=True)
     path = _changed(spark, kind, change, folder, files, cluster_by=draw.choice(names))
     queries = [random_filter(draw, list(COLUMNS)) for _ in range(filters)]

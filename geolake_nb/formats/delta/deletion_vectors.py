@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["DESCRIPTOR", "descriptor_ids", "descriptors", "vector_counts", "vector_file"]
+__all__ = ["ALPHABET", "DESCRIPTOR", "descriptor_ids", "descriptors", "vector_counts", "vector_file"]
 
 DESCRIPTOR = pa.struct(
     [
@@ -63,7 +63,8 @@ def vector_counts(vectors: pa.Array) -> pa.Array:
 # Delta, Deletion vector descriptor: the UUID is in Z85, whose alphabet differs from that of RFC 1924.
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _RFC1924 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_ALPHABET = str.maketrans(_Z85, _RFC1924)
+ALPHABET = str.maketrans(_Z85, _RFC1924)
+"""From Z85 to what `base64.b85decode` reads."""
 _UUID_LETTERS = 20
 
 
@@ -82,7 +83,7 @@ def vector_file(descriptor: Mapping[str, Any] | None) -> str | None:
         return None
     prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
     try:
-        name = uuid.UUID(bytes=base64.b85decode(letters.translate(_ALPHABET)))
+        name = uuid.UUID(bytes=base64.b85decode(letters.translate(ALPHABET)))
     except ValueError:
         return None
     return f"{prefix}/deletion_vector_{name}.bin" if prefix else f"deletion_vector_{name}.bin"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.table_format import FieldNaming
     from geolake_nb.model.types import DataType, Field
+    from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["DELTA", "DeltaFormat", "collation_hints"]
@@ -165,6 +166,11 @@ class DeltaFormat(Format):
 
     def at(self, version: int) -> VersionChoice:
         return VersionChoice(version=version)
+
+    def row_source(self, storage: Storage, snapshot: Snapshot) -> RowSource:
+        from geolake_nb.formats.delta.row_source import DeltaRowSource
+
+        return DeltaRowSource(storage, snapshot)
 
     def plan_repair(
         self,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import DataType, Field
 
-__all__ = ["DataFileRows", "DeleteFile", "data_file_rows"]
+__all__ = ["DataFileIndex", "DataFileRows", "DeleteFile", "data_file_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,36 +61,49 @@ class DataFileRows:
 
 def data_file_rows(snapshot: Snapshot, positions: Sequence[int] | None = None) -> tuple[DataFileRows, ...]:
     """The data files at these rows of the file table, or all, with the delete files that apply to each."""
-    details: IcebergDetails = snapshot.details
-    table = snapshot.files.table
-    if positions is not None:
-        table = table.take(pa.array(positions, pa.int64()))
-    names = [name for name in table.column_names if name.startswith(PREFIX)]
-    _refuse_formats(table, snapshot.location)
-    index = _Deletes(details, names, snapshot)
-    types = {field.id: field.type for _, field in snapshot.schema.walk() if field.id is not None}
-    sources = {id_: _identities(spec, types, table.schema) for id_, spec in details.specs.items()}
-    wanted = ("path", "bytes", "sequence_number", "first_row_id", "spec_id")
-    columns = [*(table[name].to_pylist() for name in wanted), physical_rows(table).to_pylist()]
-    partitions = _partitions(table, names)
-    files: list[DataFileRows] = []
-    for position, (row, partition) in enumerate(zip(zip(*columns, strict=True), partitions, strict=True)):
-        path, size, number, first, spec, rows = row
-        files.append(
-            DataFileRows(
-                path=path,
-                key=details.paths.key(path),
-                bytes=size,
-                rows=rows,
-                sequence_number=number or 0,
-                first_row_id=first,
-                spec_id=spec,
-                partition=partition,
-                deletes=index.of(path, number or 0, spec, partition),
-                constants={id_: table[name][position] for id_, name in sources[spec].items()},
+    return DataFileIndex(snapshot).files(positions)
+
+
+class DataFileIndex:
+    """The data files of a snapshot by their rows in the file table; the delete files are indexed once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        details: IcebergDetails = snapshot.details
+        self._snapshot = snapshot
+        self._paths = details.paths
+        table = snapshot.files.table
+        self._names = [name for name in table.column_names if name.startswith(PREFIX)]
+        self._deletes = _Deletes(details, self._names, snapshot)
+        types = {field.id: field.type for _, field in snapshot.schema.walk() if field.id is not None}
+        self._sources = {id_: _identities(spec, types, table.schema) for id_, spec in details.specs.items()}
+
+    def files(self, positions: Sequence[int] | None = None) -> tuple[DataFileRows, ...]:
+        """The data files at these rows of the file table, or all, with the delete files that apply to each."""
+        table = self._snapshot.files.table
+        if positions is not None:
+            table = table.take(pa.array(positions, pa.int64()))
+        _refuse_formats(table, self._snapshot.location)
+        wanted = ("path", "bytes", "sequence_number", "first_row_id", "spec_id")
+        columns = [*(table[name].to_pylist() for name in wanted), physical_rows(table).to_pylist()]
+        partitions = _partitions(table, self._names)
+        files: list[DataFileRows] = []
+        for position, (row, partition) in enumerate(zip(zip(*columns, strict=True), partitions, strict=True)):
+            path, size, number, first, spec, rows = row
+            files.append(
+                DataFileRows(
+                    path=path,
+                    key=self._paths.key(path),
+                    bytes=size,
+                    rows=rows,
+                    sequence_number=number or 0,
+                    first_row_id=first,
+                    spec_id=spec,
+                    partition=partition,
+                    deletes=self._deletes.of(path, number or 0, spec, partition),
+                    constants={id_: table[name][position] for id_, name in self._sources[spec].items()},
+                )
             )
-        )
-    return tuple(files)
+        return tuple(files)
 
 
 def _partitions(table: pa.Table, names: Sequence[str]) -> list[tuple[Any, ...]]:

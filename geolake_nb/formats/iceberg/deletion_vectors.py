@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["DeletionVector", "read_vector"]
+__all__ = ["DeletionVector", "read_bitmap", "read_vector"]
 
 _MAGIC = b"\xd1\xd3\x39\x64"
 _WITH_RUNS = 12347
@@ -71,6 +71,18 @@ def read_vector(blob: bytes, *, rows: int, where: str) -> DeletionVector:
         raise CorruptTableError("the deletion vector has a wrong length or magic number", where=where)
     if zlib.crc32(body) != int.from_bytes(checksum, "big"):
         raise CorruptTableError("the checksum of the deletion vector is wrong", where=where)
+    return read_bitmap(body, rows=rows, where=where)
+
+
+def read_bitmap(body: bytes, *, rows: int, where: str) -> DeletionVector:
+    """The same for the magic number and the bitmap alone, as in the log of a Delta table.
+
+    >>> read_bitmap(b"abc", rows=4, where="a.parquet")
+    Traceback (most recent call last):
+    geolake_nb.errors.CorruptTableError: a.parquet: the deletion vector has a wrong length or magic number
+    """
+    if body[:4] != _MAGIC:
+        raise CorruptTableError("the deletion vector has a wrong length or magic number", where=where)
     return DeletionVector(_Bytes(body[4:], rows, where).containers())
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.table_format import FieldNaming
     from geolake_nb.model.types import DataType, Field
+    from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["ICEBERG", "IcebergFormat"]
@@ -88,6 +89,11 @@ class IcebergFormat(Format):
         from geolake_nb.formats.iceberg.snapshot import iceberg_history
 
         return iceberg_history(source.storage, metadata=_newest_metadata(source))[::-1][:newest]
+
+    def row_source(self, storage: Storage, snapshot: Snapshot) -> RowSource:
+        from geolake_nb.formats.iceberg.row_source import IcebergRowSource
+
+        return IcebergRowSource(storage, snapshot)
 
     def plan_repair(
         self,

@@ -43,7 +43,16 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import DataType
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["LAST_UPDATED", "PARTITION", "ROW_ID", "RowReader", "carried_schema", "carried_type"]
+__all__ = [
+    "LAST_UPDATED",
+    "PARTITION",
+    "ROW_ID",
+    "DeleteReader",
+    "RowReader",
+    "carried_schema",
+    "carried_type",
+    "default_value",
+]
 
 # Iceberg 3, Reserved Field IDs: the columns that a row keeps when it is rewritten to another file.
 ROW_ID = Field("_row_id", PrimitiveType("int64"), id=2147483540)
@@ -91,8 +100,7 @@ class RowReader:
         self._fields = schema.fields
         self._carried = FileColumns.of(carried_schema(schema))
         self._names = names
-        self._positions: dict[str, pa.Table] = {}
-        self._equality: dict[str, pa.Table] = {}
+        self._deletes = DeleteReader(storage)
 
     def read(
         self,
@@ -130,8 +138,10 @@ class RowReader:
         starts = np.cumsum(
             [0, *(opened.metadata.row_group(number).num_rows for number in range(opened.num_row_groups))]
         )
-        vectors, deleted = self._vectors(file, int(starts[-1])), self._deleted_positions(file)
-        equality = [(self._equality_table(delete), delete) for delete in file.deletes if delete.kind == "equality"]
+        vectors, deleted = self._deletes.vectors(file, int(starts[-1])), self._deletes.positions(file)
+        equality = [
+            (self._deletes.equality_table(delete), delete) for delete in file.deletes if delete.kind == "equality"
+        ]
         needed = {id_ for _, delete in equality for id_ in delete.equality_ids}
         names = columns.names([*self._fields, *(Field("", StringType(), id=id_) for id_ in sorted(needed))])
         size = max(1, min(_MAX_BATCH_ROWS, file.rows * _BATCH_BYTES // max(1, file.bytes)))
@@ -173,13 +183,22 @@ class RowReader:
             arrays.append(array)
         return self._carried.fit(pa.RecordBatch.from_arrays(arrays, [column.name for column in self._fields]))
 
-    def _vectors(self, file: DataFileRows, rows: int) -> list[DeletionVector]:
+
+class DeleteReader:
+    """Reads the delete files of one table, and caches those that apply to many data files."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._positions: dict[str, pa.Table] = {}
+        self._equality: dict[str, pa.Table] = {}
+
+    def vectors(self, file: DataFileRows, rows: int) -> list[DeletionVector]:
         """The deletion vectors of a file of that many rows."""
         wanted = [delete for delete in file.deletes if delete.kind == "deletion-vector"]
         blobs = ((delete, self._storage.read_range(delete.key, delete.offset, delete.length)) for delete in wanted)
         return [read_vector(blob, rows=rows, where=f"{self._storage.location}/{delete.key}") for delete, blob in blobs]
 
-    def _deleted_positions(self, file: DataFileRows) -> NDArray[np.int64]:
+    def positions(self, file: DataFileRows) -> NDArray[np.int64]:
         """The positions of rows that position deletes delete, sorted."""
         positions = [np.zeros(0, np.int64)]
         for delete in file.deletes:
@@ -194,7 +213,8 @@ class RowReader:
             self._positions[delete.key] = self._delete_columns(delete, (_FILE_PATH, _POS))
         return self._positions[delete.key]
 
-    def _equality_table(self, delete: DeleteFile) -> pa.Table:
+    def equality_table(self, delete: DeleteFile) -> pa.Table:
+        """The values of the rows that an equality delete file deletes, by column."""
         if delete.key not in self._equality:
             self._equality[delete.key] = self._delete_columns(delete, delete.equality_ids)
         return self._equality[delete.key]
@@ -333,10 +353,11 @@ def _absent(field: Field, kind: pa.DataType, rows: int) -> pa.Array:
     default = field.metadata.get("initial-default")
     if default is None:
         return pa.nulls(rows, kind)
-    return pa.repeat(_default(default, field.type, kind), rows)
+    return pa.repeat(default_value(default, field.type, kind), rows)
 
 
-def _default(value: Any, type_: DataType, kind: pa.DataType) -> pa.Scalar:
+def default_value(value: Any, type_: DataType, kind: pa.DataType) -> pa.Scalar:
+    """An `initial-default` of a column as a scalar of an Arrow type."""
     # Iceberg, JSON single-value serialization: numbers are numbers, bytes hexadecimal, times ISO strings.
     if isinstance(value, str) and pa.types.is_binary(kind):
         text = value.replace("-", "") if type_ == PrimitiveType("uuid") else value

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.types import DataType
     from geolake_nb.parquet.footer_view import FileView
+    from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["PARQUET", "ParquetFolderFormat"]
@@ -60,6 +61,11 @@ class ParquetFolderFormat(Format):
     def storage_of(self, source: TableSource, snapshot: Snapshot) -> Storage:
         storage: Storage = snapshot.details.storage
         return storage
+
+    def row_source(self, storage: Storage, snapshot: Snapshot) -> RowSource:
+        from geolake_nb.formats.parquet_folder.row_source import ParquetRowSource
+
+        return ParquetRowSource(snapshot)
 
     def plan_repair(
         self,

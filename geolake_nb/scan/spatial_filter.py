@@ -1,0 +1,333 @@
+"""Tests geometries, geographies and rasters against the shape of a filter, row by row.
+
+Most rows are settled by their own box, which the compiled walk over WKB computes; only the others become shapely
+geometries. A result is that of shapely for planar edges, and that of S2 for great circles.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.errors import CrsError, MissingDependencyError, PredicateError
+from geolake_nb.expressions.query_window import WhyNoWindow, query_window
+from geolake_nb.geo.box_transform import BoxMover, CannotMoveError
+from geolake_nb.geo.nesting import may_nest_deeply
+from geolake_nb.model.box_column import BoxColumn
+from geolake_nb.model.crs import CRS84
+from geolake_nb.model.operators import SpatialOp
+from geolake_nb.model.schema import join_path
+from geolake_nb.model.types import EdgeAlgorithm, GeographyType, RasterType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from geolake_nb.expressions.binding import BoundSpatial
+
+__all__ = ["SpatialFilter", "query_geometry"]
+
+_HOLDS = (SpatialOp.CONTAINS, SpatialOp.COVERS, SpatialOp.EQUALS)
+_INSIDE = (SpatialOp.WITHIN, SpatialOp.COVERED_BY)
+_POINT_BYTES = (21, 29, 37)
+"""The sizes of ISO WKB of points; no other geometry with a coordinate has one of them."""
+_PIECES = 64
+"""Into how many pieces at least the longer side of a query is cut before it is transformed."""
+
+_TrueFalse = tuple["NDArray[np.bool_]", "NDArray[np.bool_]"]
+
+
+class SpatialFilter:
+    """A spatial predicate that is tested on batches of a column."""
+
+    def __init__(self, predicate: BoundSpatial, *, exact: bool = True) -> None:
+        """With `exact`, a value that cannot be decided is an error; otherwise it may be true and may be false."""
+        self._predicate = predicate
+        self._exact = exact
+        self.unreadable = 0
+        """How many values could not be read."""
+        self._test: Callable[[pa.Array], _TrueFalse]
+        if isinstance(predicate.type, GeographyType):
+            self._test = _geography_test(predicate, self._undecided)
+        else:
+            self._test = _PlanarTest(predicate, self._undecided).test
+
+    def test(self, values: pa.Array) -> _TrueFalse:
+        """Which rows are true and which are false; neither for null and for what cannot be read."""
+        if isinstance(self._predicate.type, RasterType):
+            values, unknown = _footprints(values)
+            true, false = self._test(values)
+            self._undecided(unknown, "the outline of a raster is not known in WGS 84")
+            return true | unknown, false | unknown
+        true, false = self._test(values)
+        valid = np.asarray(values.is_valid())
+        self.unreadable += int(np.count_nonzero(valid & ~true & ~false))
+        return true, false
+
+    def _undecided(self, rows: NDArray[np.bool_], why: str) -> None:
+        if self._exact and rows.any():
+            raise PredicateError(
+                f"{int(rows.sum())} rows cannot be tested: {why}",
+                where=join_path(self._predicate.column),
+                remedy="pass exact=False for the rows that may match",
+            )
+
+
+def query_geometry(predicate: BoundSpatial) -> Any:
+    """The geometry of a filter in the CRS of its column, in two dimensions.
+
+    Long edges are cut into pieces before they are transformed, since a straight line of one CRS bends in another.
+    """
+    import shapely
+
+    geometry = shapely.force_2d(shapely.from_wkb(predicate.geometry))
+    target = CRS84 if isinstance(predicate.type, RasterType) else predicate.type.crs
+    if geometry.is_empty or predicate.crs.same_as(target):
+        return geometry
+    xmin, ymin, xmax, ymax = geometry.bounds
+    side = max(xmax - xmin, ymax - ymin)
+    if side > 0:
+        geometry = shapely.segmentize(geometry, side / _PIECES)
+    try:
+        mover = BoxMover.between(predicate.crs.to_pyproj(), target.to_pyproj())
+        return shapely.transform(geometry, mover.move_points)
+    except (CrsError, CannotMoveError) as problem:
+        reason = problem.what if isinstance(problem, CrsError) else str(problem)
+        raise PredicateError(
+            f"the query is in {predicate.crs}, and cannot be transformed to {target}: {reason}",
+            where=join_path(predicate.column),
+            remedy="give the geometry in the CRS of the column",
+        ) from None
+
+
+class _PlanarTest:
+    """Straight edges in the coordinates of the column."""
+
+    def __init__(self, predicate: BoundSpatial, undecided: Callable[[NDArray[np.bool_], str], None]) -> None:
+        import shapely
+
+        self._op = predicate.op
+        self._undecided = undecided
+        self._query = query_geometry(predicate)
+        shapely.prepare(self._query)
+        self._relation: Callable[[Any, Any], Any] = getattr(shapely, predicate.op.converse.name.lower())
+        self._empty = bool(self._query.is_empty)
+        self._bounds = tuple(map(float, self._query.bounds))
+        self._rectangles = _rectangles(self._query)
+
+    def test(self, values: pa.Array) -> _TrueFalse:
+        from geolake_nb.geo.wkb_scan import Scan
+
+        boxes, known = Scan().add_with_boxes(values)
+        valid = np.asarray(values.is_valid())
+        true = np.zeros(len(values), np.bool_)
+        false = known & self._outside(boxes)
+        if not self._empty:
+            true = known & self._settled(boxes) & ~false
+        left = np.flatnonzero(valid & ~true & ~false)
+        if len(left):
+            self._look(values, left, (boxes[:, left], known[left]), (true, false))
+        return true, false
+
+    def _outside(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which boxes show that the row does not match."""
+        if self._empty:
+            return np.full(boxes.shape[1], self._op is not SpatialOp.EQUALS)
+        west, south, east, north = self._bounds
+        xmin, ymin, xmax, ymax = boxes
+        if self._op in _HOLDS:
+            fits = (xmin <= west) & (xmax >= east) & (ymin <= south) & (ymax >= north)
+        elif self._op in _INSIDE:
+            fits = (xmin >= west) & (xmax <= east) & (ymin >= south) & (ymax <= north)
+        else:
+            fits = (xmin <= east) & (xmax >= west) & (ymin <= north) & (ymax >= south)
+        return np.asarray(~fits, np.bool_)
+
+    def _settled(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which boxes show that the row matches: those inside of a rectangle of the query."""
+        inside = np.zeros(boxes.shape[1], np.bool_)
+        if self._op not in (SpatialOp.INTERSECTS, *_INSIDE):
+            return inside
+        xmin, ymin, xmax, ymax = boxes
+        for west, south, east, north in self._rectangles:
+            if self._op is SpatialOp.WITHIN:  # a row in the border alone is not within
+                inside |= (xmin > west) & (xmax < east) & (ymin > south) & (ymax < north)
+            else:
+                inside |= (xmin >= west) & (xmax <= east) & (ymin >= south) & (ymax <= north)
+        return inside
+
+    def _look(
+        self,
+        values: pa.Array,
+        left: NDArray[np.int64],
+        bounded: tuple[NDArray[np.float64], NDArray[np.bool_]],
+        answer: _TrueFalse,
+    ) -> None:
+        """Decide the rows that are left, points by their coordinates and others as shapely geometries."""
+        import shapely
+
+        boxes, known = bounded
+        true, false = answer
+        if self._op in (SpatialOp.INTERSECTS, *_INSIDE):
+            sizes = pc.binary_length(values.take(pa.array(left))).to_numpy()
+            points = known & np.isin(sizes, _POINT_BYTES)
+            if points.any():
+                within = self._op is SpatialOp.WITHIN
+                relation = shapely.contains_xy if within else shapely.intersects_xy
+                hit = relation(self._query, boxes[0][points], boxes[1][points])
+                true[left[points]], false[left[points]] = hit, ~hit
+                left = left[~points]
+        if not len(left):
+            return
+        wkb = values.take(pa.array(left)).to_pylist()
+        read = [None if may_nest_deeply(value) else value for value in wkb]
+        shapes = np.asarray(shapely.from_wkb(read, on_invalid="ignore"), object)
+        there = ~shapely.is_missing(shapes)
+        rows, shapes = left[there], shapes[there]
+        hit, failed = self._related(shapes)
+        self._undecided(failed, "their geometry type has no such relation in GEOS")
+        true[rows], false[rows] = hit | failed, ~hit | failed
+
+    def _related(self, shapes: NDArray[np.object_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which shapes match, and for which GEOS has no answer."""
+        import shapely
+
+        failed = np.zeros(len(shapes), np.bool_)
+        try:
+            return np.asarray(self._relation(self._query, shapes), np.bool_), failed
+        except (shapely.GEOSException, NotImplementedError):
+            hit = np.zeros(len(shapes), np.bool_)
+        for index, shape in enumerate(shapes):
+            try:
+                hit[index] = self._relation(self._query, shape)
+            except (shapely.GEOSException, NotImplementedError):
+                failed[index] = True
+        return hit, failed
+
+
+def _rectangles(query: Any) -> Sequence[tuple[float, float, float, float]]:
+    """The sides of the query's parts if all of them are rectangles along the axes."""
+    import shapely
+
+    parts = shapely.get_parts(np.array([query]))
+    if not len(parts) or any(part.geom_type != "Polygon" or part.is_empty for part in parts):
+        return ()
+    boxes = shapely.box(*shapely.bounds(parts).T)
+    same = shapely.equals(parts, boxes) & (shapely.area(boxes) > 0)
+    return (
+        [(west, south, east, north) for west, south, east, north in shapely.bounds(parts).tolist()]
+        if same.all()
+        else ()
+    )
+
+
+def _geography_test(
+    predicate: BoundSpatial, undecided: Callable[[NDArray[np.bool_], str], None]
+) -> Callable[[pa.Array], _TrueFalse]:
+    """Edges over the Earth: rows whose own bounds are away from the query do not match, S2 decides the others."""
+    from geolake_nb.geo.bounds import row_boxes
+
+    type_ = predicate.type
+    assert isinstance(type_, GeographyType)
+    window = query_window(predicate)
+    relation = None
+    if type_.algorithm is EdgeAlgorithm.SPHERICAL:
+        relation = _SphericalRelation(predicate)
+
+    def test(values: pa.Array) -> _TrueFalse:
+        valid = np.asarray(values.is_valid())
+        false = np.zeros(len(values), np.bool_)
+        if window is None:
+            false = valid & (predicate.op is not SpatialOp.EQUALS)
+        elif not isinstance(window, WhyNoWindow):
+            boxes = row_boxes(values, type=type_).storage
+            known = np.asarray(boxes.is_valid())
+            sides = [np.where(known, np.asarray(boxes.field(index)), np.nan) for index in range(4)]
+            false = known & ~window.meets(BoxColumn.from_sides(*sides))
+        true = np.zeros(len(values), np.bool_)
+        left = np.flatnonzero(valid & ~false)
+        if not len(left):
+            return true, false
+        if relation is None:
+            rows = np.zeros(len(values), np.bool_)
+            rows[left] = True
+            undecided(rows, f"no engine here follows {type_.algorithm.value} edges")
+            true[left] = false[left] = True
+            return true, false
+        hit, readable = relation(values.take(pa.array(left)).to_pylist())
+        true[left], false[left] = hit & readable, ~hit & readable
+        return true, false
+
+    return test
+
+
+class _SphericalRelation:
+    """A relation on the sphere, by S2."""
+
+    def __init__(self, predicate: BoundSpatial) -> None:
+        try:
+            import spherely
+        except ImportError:
+            raise MissingDependencyError(
+                "filters on geographies with spherical edges need spherely",
+                remedy="pip install 'geolake-nb[geography]', or pass exact=False for the rows that may match",
+            ) from None
+        import shapely
+
+        self._s2 = spherely
+        name = predicate.op.name.lower()
+        relation = getattr(spherely, name, None)
+        if relation is None:
+            raise PredicateError(
+                f"{predicate.op.sql} is not defined on the sphere",
+                where=join_path(predicate.column),
+                remedy="use ST_Intersects, ST_Within, ST_Contains, ST_Covers, ST_CoveredBy, ST_Touches or ST_Equals",
+            )
+        self._relation: Callable[[Any, Any], Any] = relation
+        self._query = spherely.from_wkb(shapely.to_wkb(query_geometry(predicate)))
+        spherely.prepare(self._query)
+
+    def __call__(self, values: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which values match, and which could be read."""
+        shapes, readable = self._read(values)
+        hit = np.zeros(len(values), np.bool_)
+        if readable.any():
+            hit[readable] = self._relation(shapes, self._query)
+        return hit, readable
+
+    def _read(self, values: Sequence[bytes]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+        import shapely
+
+        # GEOS reads more than S2's reader, such as EWKB; S2 has neither Z nor M.
+        wkb = [None if may_nest_deeply(value) else value for value in values]
+        plain = np.asarray(shapely.from_wkb(wkb, on_invalid="ignore"), object)
+        readable = ~shapely.is_missing(plain)
+        flat = shapely.to_wkb(shapely.force_2d(plain[readable]))
+        try:
+            return np.asarray(self._s2.from_wkb(flat), object), readable
+        except RuntimeError:
+            pass
+        shapes: list[Any] = []
+        for index, value in zip(np.flatnonzero(readable).tolist(), flat.tolist(), strict=True):
+            try:
+                shapes.append(self._s2.from_wkb(value))
+            except RuntimeError:  # S2: crossing edges, or a latitude above 90 degrees
+                readable[index] = False
+        return np.asarray(shapes, object), readable
+
+
+def _footprints(values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
+    """The outlines of rasters in WGS 84 as WKB, and the rasters without a known one."""
+    import shapely
+
+    from geolake_nb.raster_data.arrow import metadata_from_arrow
+    from geolake_nb.raster_data.footprint import wgs84_footprint
+
+    outlines = [None if raster is None else wgs84_footprint(raster).shape for raster in metadata_from_arrow(values)]
+    wkb = [None if outline is None else shapely.to_wkb(outline) for outline in outlines]
+    unknown = np.array([outline is None for outline in outlines], np.bool_) & np.asarray(values.is_valid())
+    return pa.array(wkb, pa.binary()), unknown
