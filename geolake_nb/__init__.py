@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from geolake_nb import demo
     from geolake_nb.api import rasters
     from geolake_nb.api.opening import open  # noqa: A004
+    from geolake_nb.api.sql import sql
     from geolake_nb.api.table import Table
     from geolake_nb.api.writing import write
     from geolake_nb.errors import GeolakeError
@@ -47,6 +48,7 @@ __all__ = [
     "raster",
     "rasters",
     "session",
+    "sql",
     "st_contains",
     "st_covered_by",
     "st_covers",
@@ -75,6 +77,7 @@ _LAZY_EXPORTS = {
     "raster": "geolake_nb.model.types",
     "rasters": "geolake_nb.api.rasters",
     "session": "geolake_nb.spark.session",
+    "sql": "geolake_nb.api.sql",
     "st_contains": "geolake_nb.expressions.predicate",
     "st_covered_by": "geolake_nb.expressions.predicate",
     "st_covers": "geolake_nb.expressions.predicate",

@@ -63,6 +63,7 @@ class Scan(Displayable):
         exact: bool = True,
         on_error: OnError = "warn",
         bands: bool = False,
+        hint: Predicate | None = None,
         spark: SparkSession | None = None,
     ) -> None:
         from geolake_nb.spark.collator import collator_of
@@ -76,6 +77,7 @@ class Scan(Displayable):
         self._exact = exact
         self._on_error = on_error
         self._bands = bands
+        self._hint = None if hint is None else bind(hint, table.schema)
         self._collator = collator_of(spark)
         self.where: Predicate | None = None
         self._bound: Predicate | None = None
@@ -219,7 +221,11 @@ class Scan(Displayable):
         return total if self.limit is None else min(total, self.limit)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.to_batches().__arrow_c_stream__(requested_schema)
+        from geolake_nb.scan.background import iter_in_thread
+
+        # The consumer may ask for batches from any thread.
+        batches = iter_in_thread(lambda: iter(self.to_batches()))
+        return pa.RecordBatchReader.from_batches(self.schema, batches).__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return f"Scan({self.table.location!r}, where={str(self.where) if self.where is not None else None!r})"
@@ -246,6 +252,7 @@ class Scan(Displayable):
             exact=self._exact,
             bands=self._bands,
             collator=self._collator,
+            hint=self._hint,
         )
 
     def _checked(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -112,6 +113,7 @@ def _plain_kind(name: str) -> pa.DataType | None:
     return _PLAIN.get(name)
 
 
+@functools.lru_cache(maxsize=256)
 def geoarrow_metadata(type_: GeometryType | GeographyType) -> dict[str, str]:
     """What marks a binary field as `geoarrow.wkb`.
 

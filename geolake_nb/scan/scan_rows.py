@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.expressions.predicate import And
 from geolake_nb.model.schema import split_path
 from geolake_nb.parquet.footer import read_sized_metadata
 from geolake_nb.parquet.opening import open_parquet_file
@@ -120,12 +121,16 @@ class RowScan:
     exact: bool = True
     bands: bool = False
     collator: Collator | None = None
+    hint: Predicate | None = None
+    """A bound filter that the caller tests itself: it skips files and row groups, and no rows."""
     workers: int | None = None
 
     def __post_init__(self) -> None:
         self.metrics = ScanMetrics(files_total=len(self.snapshot.files))
         self._types = ResultTypes(self.bands)
         self.schema = self._types.schema(self.fields)
+        filters = [part for part in (self.predicate, self.hint) if part is not None]
+        self._pruning = And(tuple(filters)) if len(filters) > 1 else (filters[0] if filters else None)
         self._known: PruneInput | None = None
         self._pruned: PruneResult | None = None
         self._filter: RowFilter | None = None
@@ -166,11 +171,11 @@ class RowScan:
 
     def kept_files(self) -> NDArray[np.int64]:
         """The rows of the file table whose files have to be read."""
-        if self.predicate is None:
+        if self._pruning is None:
             return np.arange(len(self.snapshot.files))
         if self._pruned is None:
-            self._known = known_files(self.snapshot, self.predicate, collator=self.collator)
-            self._pruned = prune(self.predicate, self._known)
+            self._known = known_files(self.snapshot, self._pruning, collator=self.collator)
+            self._pruned = prune(self._pruning, self._known)
         return np.flatnonzero(self._pruned.kept)
 
     def tasks(self, positions: Sequence[int] | None = None) -> Iterator[ScanTask]:
@@ -220,9 +225,9 @@ class RowScan:
         self, chosen: Sequence[int], files: Sequence[DataFile], footers: Sequence[tuple[pq.FileMetaData, int]]
     ) -> NDArray[np.bool_]:
         counts = [footer.num_row_groups for footer, _ in footers]
-        if self.predicate is None or self._known is None or self._pruned is None:
+        if self._pruning is None or self._known is None or self._pruned is None:
             return np.ones(sum(counts), np.bool_)
-        wanted = {leaf.column for leaf in leaves(self.predicate)}
+        wanted = {leaf.column for leaf in leaves(self._pruning)}
         geo = [path for path in geo_file_fields(self.snapshot) if split_path(path) in wanted]
         table = row_groups(
             self.storage,
@@ -233,7 +238,7 @@ class RowScan:
             footers=[footer for footer, _ in footers],
         )
         of_file = np.repeat(np.asarray(chosen, np.int64), counts)
-        return prune_row_groups(self.predicate, self.snapshot, self._known, self._pruned, table, files=of_file).kept
+        return prune_row_groups(self._pruning, self.snapshot, self._known, self._pruned, table, files=of_file).kept
 
     def _all(self, on_progress: Progress | None) -> Iterator[pa.RecordBatch]:
         tasks = self.tasks()

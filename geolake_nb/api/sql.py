@@ -1,0 +1,268 @@
+"""SQL over tables by SedonaDB: the engine joins and aggregates, and each table reads only what a query needs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from geolake_nb.errors import GeolakeError, MissingDependencyError, PredicateError
+from geolake_nb.expressions.predicate import And, Predicate, st_intersects
+from geolake_nb.expressions.predicate_sql import parse_predicate
+from geolake_nb.model.box import Box
+from geolake_nb.model.display import Displayable
+from geolake_nb.model.types import GeometryType
+from geolake_nb.text.messages import shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import geopandas as gpd
+    import pandas as pd
+    import pyarrow as pa
+
+    from geolake_nb.api.table import Table
+    from geolake_nb.scan.scan_rows import ScanMetrics
+
+__all__ = ["SqlResult", "TableRead", "sql"]
+
+_SHOWN = 10
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """What a query read of one table."""
+
+    table: str
+    """Its name in the query."""
+    metrics: ScanMetrics
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.metrics}"
+
+
+@dataclass(eq=False)
+class SqlResult(Displayable):
+    """The answer of a query; it runs when its rows are first asked for."""
+
+    query: str
+    _frame: Any = field(repr=False)
+    _reads: list[TableRead] = field(repr=False)
+    _faults: list[GeolakeError] = field(repr=False)
+    _rows: pa.Table | None = field(default=None, repr=False)
+
+    @property
+    def reads(self) -> tuple[TableRead, ...]:
+        """What was read of each table; nothing before the query has run."""
+        return tuple(self._reads)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        if self._rows is None:
+            from sedonadb._lib import SedonaError
+
+            try:
+                self._rows = self._frame.to_arrow_table()
+            except SedonaError as problem:
+                # A fault of a table is clearer than what the engine makes of it.
+                raise (self._faults[-1] if self._faults else _engine_error(problem, self.query)) from None
+        return self._rows
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame."""
+        return self.to_arrow().to_pandas()
+
+    def to_geopandas(self) -> gpd.GeoDataFrame:
+        """The rows as a GeoDataFrame."""
+        import geopandas as gpd
+
+        return gpd.GeoDataFrame.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self.to_arrow().num_rows)
+
+    def __str__(self) -> str:
+        rows = self.to_arrow()
+        shown = rows.slice(0, _SHOWN).to_pandas().to_string(index=False, max_colwidth=40)
+        more = f"and {rows.num_rows - _SHOWN:,} more rows" if rows.num_rows > _SHOWN else ""
+        return "\n".join([shown, *([more] if more else []), *map(str, self.reads)])
+
+
+def sql(query: str, **tables: Any) -> SqlResult:
+    """The answer to a query in SQL, by SedonaDB.
+
+    Spatial conditions on a geometry column skip files and row groups by their bounds; conditions on plain columns of
+    the only table of a query skip by minimum and maximum. The literal of a geometry needs the CRS of its column, such
+    as `ST_SetSRID(ST_GeomFromText('...'), 4326)`.
+
+    Args:
+        query: a SELECT. FROM and JOIN take the names of `tables`, and locations in quotes: `FROM 's3://lake/roads'`.
+        **tables: the tables of the query by name: what `gl.open` returns, or a location.
+
+    Returns:
+        A `SqlResult`: `to_arrow`, `to_pandas`, `to_geopandas`, and `reads` with what was read of each table.
+
+    Raises:
+        MissingDependencyError: SedonaDB is not installed.
+        GeolakeError: SedonaDB cannot run the query, or a table cannot be opened or read.
+    """
+    from geolake_nb.api.opening import open as open_table
+
+    try:
+        import sedonadb
+        from sedonadb._lib import SedonaError
+    except ImportError:
+        raise MissingDependencyError("gl.sql needs SedonaDB", remedy="pip install 'geolake-nb[sedona]'") from None
+    session = sedonadb.connect()
+    located, text = _with_names(query, tables)
+    opened = {
+        name: open_table(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
+        for name, source in {**tables, **located}.items()
+    }
+    hints = _hints(text, opened)
+    reads: list[TableRead] = []
+    faults: list[GeolakeError] = []
+    for name, table in opened.items():
+        source = _source(name, table, hints.get(name), (reads, faults))
+        # The URL is never read: it only tells the tables of one session apart.
+        session.read(f"file:///geolake/{name}", format=source).to_view(name)
+    try:
+        frame = session.sql(text)
+    except SedonaError as problem:
+        raise _engine_error(problem, query) from None
+    return SqlResult(query, frame, reads, faults)
+
+
+def _engine_error(problem: Exception, query: str) -> GeolakeError:
+    lines = [line for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
+    return GeolakeError(f"SedonaDB cannot run the query: {shortened(lines[0], 400)}", where=shortened(query, 80))
+
+
+def _with_names(query: str, tables: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+    """The locations that FROM and JOIN name in quotes, each with a new name, and the query with these names."""
+    import sqlglot
+
+    try:
+        tokens = sqlglot.tokenize(query, read="duckdb")
+    except sqlglot.errors.SqlglotError as problem:
+        raise PredicateError(f"the query cannot be read: {shortened(str(problem), 200)}") from None
+    names = (name for number in itertools.count(1) if (name := f"table_{number}") not in tables)
+    located: dict[str, str] = {}
+    pieces: list[str] = []
+    end = 0
+    for before, token in itertools.pairwise(tokens):
+        kinds = {"FROM", "JOIN"}
+        if token.token_type.name == "STRING" and before.token_type.name in kinds:
+            name = next((known for known, location in located.items() if location == token.text), None) or next(names)
+            located[name] = token.text
+            pieces += [query[end : token.start], name]
+            end = token.end + 1
+    return located, "".join([*pieces, query[end:]])
+
+
+def _hints(query: str, tables: Mapping[str, Table]) -> dict[str, Predicate]:
+    """The conditions of a query on one table that can skip files; those that are not understood skip nothing."""
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(query, read="duckdb")
+    except sqlglot.errors.SqlglotError:
+        return {}
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    sources = list(tree.find_all(exp.Table))
+    if where is None or len(sources) != 1 or sources[0].name not in tables or tree.find(exp.Subquery, exp.Join):
+        return {}
+    name = sources[0].name
+    parts: list[Predicate] = []
+    for condition in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        plain = condition.transform(lambda node: _unqualified(node, {name, sources[0].alias}))
+        columns = {column.name for column in plain.find_all(exp.Column)}
+        if not columns <= {field.name for field in tables[name].schema.fields} or plain.find(exp.Anonymous):
+            continue
+        try:
+            parts.append(_usable(parse_predicate(plain.sql(dialect="duckdb")), tables[name]))
+        except GeolakeError:
+            continue
+    if not parts:
+        return {}
+    return {name: And(tuple(parts)) if len(parts) > 1 else parts[0]}
+
+
+def _unqualified(node: Any, names: set[str]) -> Any:
+    from sqlglot import exp
+
+    if not isinstance(node, exp.Column) or (node.table and node.table not in names):
+        return node
+    # DataFusion folds names without quotes to lower case.
+    text = node.name if node.this.args.get("quoted") else node.name.lower()
+    return exp.column(exp.to_identifier(text, quoted=True))
+
+
+def _usable(predicate: Predicate, table: Table) -> Predicate:
+    from geolake_nb.expressions.binding import bind
+
+    bind(predicate, table.schema)
+    return predicate
+
+
+def _source(name: str, table: Table, hint: Predicate | None, noted: tuple[list[TableRead], list[GeolakeError]]) -> Any:
+    """The table as a file format of SedonaDB, which asks it for columns and for a box; notes reads and errors."""
+    import pyarrow as pa
+    from sedonadb.datasource import ExternalFormatSpec
+
+    from geolake_nb.api.scan import Scan
+    from geolake_nb.scan.background import iter_in_thread
+
+    reads, faults = noted
+    schema = table.scan().schema
+
+    shapes = [field.name for field in table.schema.fields if isinstance(field.type, GeometryType)]
+
+    class TableSource(ExternalFormatSpec):  # type: ignore[misc]
+        list_single_object = True
+
+        def infer_schema(self, src: Any) -> pa.Schema:
+            return schema
+
+        def open_reader(self, args: Any) -> pa.RecordBatchReader:
+            columns = None
+            if args.file_projection is not None:
+                columns = [args.file_schema.names[index] for index in args.file_projection]
+            sides = [(shape, args.filter.bounding_box(shape)) for shape in shapes] if args.filter is not None else []
+
+            def batches() -> Iterator[pa.RecordBatch]:
+                try:
+                    boxes = list(_boxes(sides))
+                    where = And(tuple(boxes)) if len(boxes) > 1 else (boxes[0] if boxes else None)
+                    scan = Scan(table, where, columns=columns, hint=hint, on_error="ignore")
+                    reader = scan.to_batches()
+                    reads.append(TableRead(name, scan.metrics))
+                    yield from reader
+                except GeolakeError as problem:
+                    faults.append(problem)
+                    raise
+
+            chosen = schema if columns is None else pa.schema([schema.field(column) for column in columns])
+            # SedonaDB reads from threads of its own.
+            return pa.RecordBatchReader.from_batches(chosen, iter_in_thread(batches))
+
+    return TableSource()
+
+
+def _boxes(pushed: Iterable[tuple[str, tuple[float, float, float, float] | None]]) -> Iterator[Predicate]:
+    """What a filter that SedonaDB pushed down asks of each geometry: to share a point with a box."""
+    for column, sides in pushed:
+        if sides is None:
+            continue
+        xmin, ymin, xmax, ymax = sides
+        if xmin <= xmax and ymin <= ymax and all(abs(side) < float("inf") for side in sides):
+            # The engine may have rounded the sides, such as those of ST_DWithin.
+            margin = _ROUNDING * max(1.0, *map(abs, sides))
+            box = Box(xmin - margin, ymin - margin, xmax + margin, ymax + margin)
+            yield st_intersects((column,), box)
