@@ -1,10 +1,10 @@
 """Window queries to Arrow against DuckDB, SedonaDB and pyarrow, on the same files in one run.
 
 `python -m tests.heavy.bench_scan` converts 6 million trips of SpatialBench to clustered Parquet files, a Delta and an
-Iceberg table. Then, in turns, 12 windows of one degree are read with all columns by `t.scan`, and by SedonaDB and DuckDB
-from the Parquet files as they are. The median counts: at least as fast as SedonaDB, at most 1.5 times as long as DuckDB,
-and tables at most 1.2 times as long as Parquet files. A full scan takes at most 1.5 times as long as with pyarrow's
-dataset reader. `--keep FOLDER` keeps the tables for the next run.
+Iceberg table. Then, in turns, 12 windows of one degree are read with all columns by `t.scan`, and by SedonaDB and
+DuckDB from the Parquet files as they are. The median counts: at least as fast as SedonaDB, at most 1.5 times as long as
+DuckDB, and tables at most 1.2 times as long as Parquet files. A full scan takes at most 1.5 times as long as with
+pyarrow's dataset reader. `--keep FOLDER` keeps the tables for the next run.
 """
 
 from __future__ import annotations
