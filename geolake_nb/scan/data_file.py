@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     import pyarrow as pa
@@ -19,6 +19,7 @@ __all__ = [
     "DataFile",
     "DeletedRows",
     "EqualityDelete",
+    "RecentlyDeleted",
     "RowSource",
     "child_by_id",
     "child_by_name",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 FIELD_ID = b"PARQUET:field_id"
+_MAX_FILES = 64
 
 
 class DeletedRows(Protocol):
@@ -89,6 +91,23 @@ class RowSource(Protocol):
     def equality_deletes(self, file: DataFile) -> Sequence[EqualityDelete]:
         """The rows that are deleted by value."""
         ...
+
+
+class RecentlyDeleted:
+    """The deleted rows of the files that are being read: one row group after another asks for them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Sequence[DeletedRows]] = {}
+
+    def of(self, file: DataFile, read: Callable[[], Sequence[DeletedRows]]) -> Sequence[DeletedRows]:
+        """Those of a file, from memory if they are there."""
+        known = self._known.get(file.path)
+        if known is None:
+            known = read()
+            if len(self._known) >= _MAX_FILES:
+                self._known = {}
+            self._known[file.path] = known
+        return known
 
 
 def child_by_name(fields: Sequence[pa.Field], wanted: Field) -> int | None:

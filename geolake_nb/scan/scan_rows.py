@@ -12,7 +12,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from geolake_nb.scan.prune import PruneInput, PruneResult
     from geolake_nb.storage.storage import Storage
 
+    Note = Callable[[int, int], None]
     Progress = Callable[[int, int], None]
 
-__all__ = ["RowScan", "ScanMetrics", "ScanTask"]
+__all__ = ["GroupReader", "RowScan", "ScanMetrics", "ScanTask"]
 
 _FILES_AT_ONCE = 64
 """Files whose footers are read before their rows."""
@@ -108,6 +109,173 @@ class ScanTask:
 
 
 @dataclass(eq=False)
+class GroupReader:
+    """Reads the rows of the answer in one row group after another; it may be sent to other processes."""
+
+    storage: Storage
+    source: RowSource
+    fields: Sequence[Field]
+    """The columns of the answer."""
+    columns: Sequence[Field]
+    """The columns of the table."""
+    predicate: Predicate | None = None
+    exact: bool = True
+    bands: bool = False
+    collator: Collator | None = None
+
+    def __post_init__(self) -> None:
+        self._types = ResultTypes(self.bands)
+        self.schema = self._types.schema(self.fields)
+        self._filter: RowFilter | None = None
+        self._filter_fields: list[Field] = []
+        if self.predicate is not None:
+            self._filter = RowFilter(self.predicate, exact=self.exact, collator=self.collator)
+            tops = self._filter.columns
+            self._filter_fields = [field for field in self.columns if field.name in tops]
+        kept = {field.name for field in self._filter_fields}
+        self._late = [field for field in self.fields if field.name not in kept]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GroupReader, (
+            self.storage,
+            self.source,
+            self.fields,
+            self.columns,
+            self.predicate,
+            self.exact,
+            self.bands,
+            self.collator,
+        )
+
+    @property
+    def unreadable(self) -> dict[str, int]:
+        """How many values of geo columns in the filter could not be read."""
+        return {} if self._filter is None else self._filter.unreadable
+
+    def read(
+        self,
+        file: DataFile,
+        groups: Sequence[int],
+        *,
+        footer: pq.FileMetaData | None = None,
+        size: int | None = None,
+        rows: int = _BATCH_ROWS,
+        note: Note | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some row groups of a file.
+
+        Args:
+            file: the file.
+            groups: the numbers of the row groups.
+            footer: the footer of the file, if it was read already; `size` is the size of the file then.
+            size: the size of the file.
+            rows: the largest batch.
+            note: called with the bytes and the rows of each part that is read; the rows are 0 for further columns.
+        """
+        where = f"{self.storage.location}/{file.key}"
+        with open_parquet_file(self.storage, file.key, footer=footer, size=size, pre_buffer=False) as opened:
+            reader = FileReader(opened, self.source, file, where, self._types)
+            for group in groups:
+                live = self._live(reader, file, group)
+                if self._filter is None:
+                    _note(note, reader, self.fields, group)
+                    yield from self._plain(reader, group, live, rows)
+                else:
+                    yield from self._filtered(reader, group, live, rows, note)
+
+    def _plain(
+        self, reader: FileReader, group: int, live: NDArray[np.bool_] | None, rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in reader.batches(self.fields, group, rows=rows):
+            yield batch if live is None else _chosen(batch, live[row : row + len(batch)])
+            row += len(batch)
+
+    def _filtered(
+        self, reader: FileReader, group: int, live: NDArray[np.bool_] | None, rows: int, note: Note | None
+    ) -> Iterator[pa.RecordBatch]:
+        assert self._filter is not None
+        _note(note, reader, self._filter_fields, group)
+        names = {field.name for field in self.fields}
+        early = [index for index, field in enumerate(self._filter_fields) if field.name in names]
+        kept: list[NDArray[np.bool_]] = []
+        pieces: list[pa.RecordBatch] = []
+        row = 0
+        for batch in reader.batches(self._filter_fields, group, rows=rows):
+            keep = self._filter.keep(batch)
+            if live is not None:
+                keep = keep & live[row : row + len(batch)]
+            row += len(batch)
+            kept.append(keep)
+            pieces.append(_chosen(batch.select(early), keep) if early else batch.select([]))
+        whole = np.concatenate(kept) if kept else np.zeros(0, np.bool_)
+        if not whole.any():
+            return
+        if not self._late:
+            for keep, piece in zip(kept, pieces, strict=True):
+                if keep.any():
+                    yield self._ordered(piece, None, int(keep.sum()))
+            return
+        _note(note, reader, self._late, group, again=True)
+        tested = pa.Table.from_batches(pieces) if early else None
+        row = taken = 0
+        for batch in reader.batches(self._late, group, rows=rows):
+            keep = whole[row : row + len(batch)]
+            row += len(batch)
+            count = int(np.count_nonzero(keep))
+            if count:
+                first = None if tested is None else tested.slice(taken, count).combine_chunks()
+                taken += count
+                piece = None if first is None else (first.to_batches() or [None])[0]
+                yield self._ordered(piece, _chosen(batch, keep), count)
+
+    def _ordered(self, tested: pa.RecordBatch | None, late: pa.RecordBatch | None, rows: int) -> pa.RecordBatch:
+        """The columns of the answer, in its order."""
+        sources: dict[str, pa.Array] = {}
+        for batch in (tested, late):
+            if batch is not None:
+                sources |= dict(zip(batch.schema.names, batch.columns, strict=True))
+        if not self.fields:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays([sources[field.name] for field in self.fields], schema=self.schema)
+
+    def _live(self, reader: FileReader, file: DataFile, group: int) -> NDArray[np.bool_] | None:
+        """Which rows of a row group are not deleted, `None` for all."""
+        footer = reader.opened.metadata
+        start = sum(footer.row_group(before).num_rows for before in range(group))
+        count = reader.rows(group)
+        live: NDArray[np.bool_] | None = None
+        for deleted in self.source.deleted(file, footer):
+            rows = deleted.between(start, start + count)
+            if len(rows):
+                live = np.ones(count, np.bool_) if live is None else live
+                live[rows - start] = False
+        deletes = self.source.equality_deletes(file)
+        if not deletes:
+            return live
+        live = np.ones(count, np.bool_) if live is None else live
+        row = 0
+        wanted = [column for delete in deletes for column in delete.fields]
+        for columns in reader.leaves(wanted, group):
+            size = len(columns[0])
+            offset = 0
+            for delete in deletes:
+                own = columns[offset : offset + len(delete.fields)]
+                offset += len(delete.fields)
+                live[row : row + size] &= ~delete.matches(own)
+            row += size
+        if row != count:
+            where = f"{self.storage.location}/{file.key}"
+            raise CorruptTableError("a row group has fewer rows than its footer states", where=where)
+        return live
+
+
+def _note(note: Note | None, reader: FileReader, fields: Sequence[Field], group: int, *, again: bool = False) -> None:
+    if note is not None:
+        note(reader.bytes(fields, group), 0 if again else reader.rows(group))
+
+
+@dataclass(eq=False)
 class RowScan:
     """The rows of a table that satisfy a bound filter, `None` for all rows."""
 
@@ -127,20 +295,21 @@ class RowScan:
 
     def __post_init__(self) -> None:
         self.metrics = ScanMetrics(files_total=len(self.snapshot.files))
-        self._types = ResultTypes(self.bands)
-        self.schema = self._types.schema(self.fields)
+        self.reader = GroupReader(
+            self.storage,
+            self.source,
+            self.fields,
+            self.snapshot.schema.fields,
+            self.predicate,
+            exact=self.exact,
+            bands=self.bands,
+            collator=self.collator,
+        )
+        self.schema = self.reader.schema
         filters = [part for part in (self.predicate, self.hint) if part is not None]
         self._pruning = And(tuple(filters)) if len(filters) > 1 else (filters[0] if filters else None)
         self._known: PruneInput | None = None
         self._pruned: PruneResult | None = None
-        self._filter: RowFilter | None = None
-        self._filter_fields: list[Field] = []
-        if self.predicate is not None:
-            self._filter = RowFilter(self.predicate, exact=self.exact, collator=self.collator)
-            tops = self._filter.columns
-            self._filter_fields = [field for field in self.snapshot.schema.fields if field.name in tops]
-        kept = {field.name for field in self._filter_fields}
-        self._late = [field for field in self.fields if field.name not in kept]
         self._count = threading.Lock()
         self._seen: set[int] = set()
 
@@ -166,8 +335,7 @@ class RowScan:
                         return
         finally:
             self.metrics.seconds = time.perf_counter() - start
-            if self._filter is not None:
-                self.metrics.unreadable = self._filter.unreadable
+            self.metrics.unreadable = self.reader.unreadable
 
     def kept_files(self) -> NDArray[np.int64]:
         """The rows of the file table whose files have to be read."""
@@ -244,7 +412,7 @@ class RowScan:
         tasks = self.tasks()
         if self.limit is not None and self.predicate is None:
             for task in tasks:  # the first row groups have all that is wanted
-                yield from self.read(task, rows=min(_BATCH_ROWS, max(1, self.limit)))
+                yield from self._read(task, rows=min(_BATCH_ROWS, max(1, self.limit)))
             return
         workers = self.workers or ((os.cpu_count() or 1) if self.storage.is_local else _STORE_WORKERS)
         pool = ThreadPoolExecutor(workers, thread_name_prefix="geolake-scan")
@@ -254,7 +422,7 @@ class RowScan:
 
         def work(task: ScanTask) -> list[pa.RecordBatch]:
             found: list[pa.RecordBatch] = []
-            for batch in self.read(task):
+            for batch in self._read(task):
                 if stopped.is_set():
                     break
                 found.append(batch)
@@ -281,116 +449,20 @@ class RowScan:
             stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def read(self, task: ScanTask, *, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+    def _read(self, task: ScanTask, *, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows of the answer in one row group."""
-        where = f"{self.storage.location}/{task.file.key}"
-        with open_parquet_file(
-            self.storage, task.file.key, footer=task.footer, size=task.size, pre_buffer=False
-        ) as opened:
-            reader = FileReader(opened, self.source, task.file, where, self._types)
-            live = self._live(reader, task)
-            if self._filter is None:
-                self._note(task, reader, self.fields)
-                yield from self._plain(reader, task, live, rows)
-            else:
-                yield from self._filtered(reader, task, live, rows)
 
-    def _plain(
-        self, reader: FileReader, task: ScanTask, live: NDArray[np.bool_] | None, rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        row = 0
-        for batch in reader.batches(self.fields, task.group, rows=rows):
-            yield batch if live is None else _chosen(batch, live[row : row + len(batch)])
-            row += len(batch)
+        def note(size: int, rows: int) -> None:
+            with self._count:
+                metrics = self.metrics
+                metrics.bytes += size
+                if rows:
+                    metrics.row_groups += 1
+                    metrics.rows_scanned += rows
+                    metrics.files += task.index not in self._seen
+                    self._seen.add(task.index)
 
-    def _filtered(
-        self, reader: FileReader, task: ScanTask, live: NDArray[np.bool_] | None, rows: int
-    ) -> Iterator[pa.RecordBatch]:
-        assert self._filter is not None
-        self._note(task, reader, self._filter_fields)
-        names = {field.name for field in self.fields}
-        early = [index for index, field in enumerate(self._filter_fields) if field.name in names]
-        kept: list[NDArray[np.bool_]] = []
-        pieces: list[pa.RecordBatch] = []
-        row = 0
-        for batch in reader.batches(self._filter_fields, task.group, rows=rows):
-            keep = self._filter.keep(batch)
-            if live is not None:
-                keep = keep & live[row : row + len(batch)]
-            row += len(batch)
-            kept.append(keep)
-            pieces.append(_chosen(batch.select(early), keep) if early else batch.select([]))
-        whole = np.concatenate(kept) if kept else np.zeros(0, np.bool_)
-        if not whole.any():
-            return
-        if not self._late:
-            for keep, piece in zip(kept, pieces, strict=True):
-                if keep.any():
-                    yield self._ordered(piece, None, int(keep.sum()))
-            return
-        self._note(task, reader, self._late, again=True)
-        tested = pa.Table.from_batches(pieces) if early else None
-        row = taken = 0
-        for batch in reader.batches(self._late, task.group, rows=rows):
-            keep = whole[row : row + len(batch)]
-            row += len(batch)
-            count = int(np.count_nonzero(keep))
-            if count:
-                first = None if tested is None else tested.slice(taken, count).combine_chunks()
-                taken += count
-                piece = None if first is None else (first.to_batches() or [None])[0]
-                yield self._ordered(piece, _chosen(batch, keep), count)
-
-    def _ordered(self, tested: pa.RecordBatch | None, late: pa.RecordBatch | None, rows: int) -> pa.RecordBatch:
-        """The columns of the answer, in its order."""
-        sources: dict[str, pa.Array] = {}
-        for batch in (tested, late):
-            if batch is not None:
-                sources |= dict(zip(batch.schema.names, batch.columns, strict=True))
-        if not self.fields:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays([sources[field.name] for field in self.fields], schema=self.schema)
-
-    def _live(self, reader: FileReader, task: ScanTask) -> NDArray[np.bool_] | None:
-        """Which rows of a row group are not deleted, `None` for all."""
-        footer = task.footer
-        start = sum(footer.row_group(group).num_rows for group in range(task.group))
-        count = reader.rows(task.group)
-        live: NDArray[np.bool_] | None = None
-        for deleted in self.source.deleted(task.file, footer):
-            rows = deleted.between(start, start + count)
-            if len(rows):
-                live = np.ones(count, np.bool_) if live is None else live
-                live[rows - start] = False
-        deletes = self.source.equality_deletes(task.file)
-        if not deletes:
-            return live
-        live = np.ones(count, np.bool_) if live is None else live
-        row = 0
-        wanted = [column for delete in deletes for column in delete.fields]
-        for columns in reader.leaves(wanted, task.group):
-            size = len(columns[0])
-            offset = 0
-            for delete in deletes:
-                own = columns[offset : offset + len(delete.fields)]
-                offset += len(delete.fields)
-                live[row : row + size] &= ~delete.matches(own)
-            row += size
-        if row != count:
-            where = f"{self.storage.location}/{task.file.key}"
-            raise CorruptTableError("a row group has fewer rows than its footer states", where=where)
-        return live
-
-    def _note(self, task: ScanTask, reader: FileReader, fields: Sequence[Field], *, again: bool = False) -> None:
-        size = reader.bytes(fields, task.group)
-        with self._count:
-            metrics = self.metrics
-            metrics.bytes += size
-            if not again:
-                metrics.row_groups += 1
-                metrics.rows_scanned += reader.rows(task.group)
-                metrics.files += task.index not in self._seen
-                self._seen.add(task.index)
+        return self.reader.read(task.file, [task.group], footer=task.footer, size=task.size, rows=rows, note=note)
 
 
 def _chosen(batch: pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from geolake_nb.formats.delta.data_paths import decoded_path
 from geolake_nb.formats.delta.deletion_vectors import ALPHABET, vector_file
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.iceberg.deletion_vectors import DeletionVector, read_bitmap, read_vector
-from geolake_nb.scan.data_file import DataFile, child_by_id, child_by_physical_name
+from geolake_nb.scan.data_file import DataFile, RecentlyDeleted, child_by_id, child_by_physical_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import Field
-    from geolake_nb.scan.data_file import EqualityDelete
+    from geolake_nb.scan.data_file import DeletedRows, EqualityDelete
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["DeltaRowSource"]
@@ -35,8 +35,13 @@ class DeltaRowSource:
     def __init__(self, storage: Storage, snapshot: Snapshot) -> None:
         self._storage = storage
         self._snapshot = snapshot
+        self._recent = RecentlyDeleted()
         # Delta, Column Mapping: ids count in the mode `id` alone; in the mode `name` files may have others.
         self.child = child_by_id if snapshot.details.column_mapping is ColumnMapping.ID else child_by_physical_name
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks get their files from the driver, and need no file list.
+        return {**self.__dict__, "_snapshot": None}
 
     def files(self, positions: Sequence[int]) -> list[DataFile]:
         """The data files at these rows of the file table."""
@@ -62,13 +67,14 @@ class DeltaRowSource:
         """Delta: a column that a file lacks is null there."""
         return None
 
-    def deleted(self, file: DataFile, metadata: pq.FileMetaData) -> Sequence[DeletionVector]:
+    def deleted(self, file: DataFile, metadata: pq.FileMetaData) -> Sequence[DeletedRows]:
         """The rows that a deletion vector deletes."""
         if file.details is None:
             return []
-        return [
-            _vector(self._storage, file.details, rows=metadata.num_rows, where=f"{self._storage.location}/{file.key}")
-        ]
+        where = f"{self._storage.location}/{file.key}"
+        return self._recent.of(
+            file, lambda: [_vector(self._storage, file.details, rows=metadata.num_rows, where=where)]
+        )
 
     def equality_deletes(self, file: DataFile) -> Sequence[EqualityDelete]:
         """None: Delta deletes by position."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from geolake_nb.formats.iceberg.delete_index import DataFileIndex
 from geolake_nb.formats.iceberg.equality_deletes import equal_rows
 from geolake_nb.formats.iceberg.live_rows import DeleteReader, default_value
 from geolake_nb.formats.iceberg.name_mapping import name_mapping, with_field_ids
-from geolake_nb.scan.data_file import FIELD_ID, DataFile, child_by_id
+from geolake_nb.scan.data_file import FIELD_ID, DataFile, RecentlyDeleted, child_by_id
 from geolake_nb.scan.result_schema import ResultTypes
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ class IcebergRowSource:
         self._index = DataFileIndex(snapshot)
         self._names = name_mapping(snapshot)
         self._deletes = DeleteReader(storage)
+        self._recent = RecentlyDeleted()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks get their files from the driver, and need no file list.
+        return {**self.__dict__, "_index": None}
 
     def files(self, positions: Sequence[int]) -> list[DataFile]:
         """The data files at these rows of the file table."""
@@ -71,10 +76,12 @@ class IcebergRowSource:
 
     def deleted(self, file: DataFile, metadata: pq.FileMetaData) -> Sequence[DeletedRows]:
         """The rows that deletion vectors and position deletes delete."""
-        rows: DataFileRows = file.details
-        positions = self._deletes.positions(rows)
+        return self._recent.of(file, lambda: self._read_deleted(file.details, metadata.num_rows))
+
+    def _read_deleted(self, file: DataFileRows, rows: int) -> Sequence[DeletedRows]:
+        positions = self._deletes.positions(file)
         listed: list[DeletedRows] = [_Positions(positions)] if len(positions) else []
-        return [*self._deletes.vectors(rows, metadata.num_rows), *listed]
+        return [*self._deletes.vectors(file, rows), *listed]
 
     def equality_deletes(self, file: DataFile) -> Sequence[EqualityDelete]:
         """The rows that equality deletes delete."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -27,6 +27,10 @@ class ParquetRowSource:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Tasks get their files from the driver, and need no file list.
+        return {**self.__dict__, "_snapshot": None}
 
     def files(self, positions: Sequence[int]) -> list[DataFile]:
         """The data files at these rows of the file table."""
