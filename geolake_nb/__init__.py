@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.box import Box
     from geolake_nb.model.display import FrontEnd
     from geolake_nb.model.types import geography, geometry, raster
+    from geolake_nb.spark import data_source as spark_source
     from geolake_nb.spark.session import session
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "raster",
     "rasters",
     "session",
+    "spark_source",
     "sql",
     "st_contains",
     "st_covered_by",
@@ -77,6 +79,7 @@ _LAZY_EXPORTS = {
     "raster": "geolake_nb.model.types",
     "rasters": "geolake_nb.api.rasters",
     "session": "geolake_nb.spark.session",
+    "spark_source": "geolake_nb.spark.data_source",
     "sql": "geolake_nb.api.sql",
     "st_contains": "geolake_nb.expressions.predicate",
     "st_covered_by": "geolake_nb.expressions.predicate",

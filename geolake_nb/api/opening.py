@@ -9,22 +9,19 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import GeolakeError, MissingFileError, NotATableError, OpenError
+from geolake_nb.errors import GeolakeError, OpenError
 from geolake_nb.formats.base import TableSource, VersionChoice
-from geolake_nb.formats.registry import ICEBERG, PARQUET
-from geolake_nb.storage.storage import Storage
-from geolake_nb.text.messages import printable, url_without_secrets
+from geolake_nb.formats.open_source import catalog_source, catalog_table, source_at
+from geolake_nb.formats.registry import ICEBERG
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from geolake_nb.api.table import Table
-    from geolake_nb.formats.iceberg.catalogs import CatalogTable
 
 __all__ = ["named_source", "new_source", "open", "placed", "whole_number"]
 
-_METADATA_FILE = re.compile(r"metadata\.json(\.gz)?$")
-_GLOB = re.compile(r"[*?\[]")
 _NAME = re.compile(r"[\w-]+(\.[\w-]+){2,}")
 
 
@@ -107,45 +104,34 @@ def _time(value: str | datetime | None) -> datetime | None:
 def _find(source: Any, options: dict[str, str]) -> TableSource:
     module = type(source).__module__
     if module.startswith("deltalake"):
-        return _at(source.table_uri, options)
+        return source_at(source.table_uri, options, named=named_source)
     if module.startswith("pyiceberg"):
         from geolake_nb.formats.iceberg.catalogs import from_pyiceberg
 
-        return _in_catalog(from_pyiceberg(source), options)
+        return catalog_source(from_pyiceberg(source), options)
     if not isinstance(source, str | os.PathLike):
         raise GeolakeError(
             f"expected a table, got a {type(source).__name__}",
             remedy="give a path, a URL, a table's name, a deltalake.DeltaTable or a pyiceberg table",
         )
-    return _at(os.fspath(source), options)
-
-
-def _at(location: str, options: dict[str, str]) -> TableSource:
-    from geolake_nb.formats.iceberg.location import split_metadata_path
-
-    if _METADATA_FILE.search(location):
-        root, metadata = split_metadata_path(location)
-        return TableSource(ICEBERG, Storage.at(root, options=options), location, options, metadata)
-    # A file name may contain such a character.
-    if _GLOB.search(location) and not os.path.exists(location):
-        return TableSource(PARQUET, Storage.at("."), location, options)
-    return named_source(location, options) or _look_into(location, options)
+    return source_at(os.fspath(source), options, named=named_source)
 
 
 def named_source(name: str, options: dict[str, str]) -> TableSource | None:
     """The table of that name in a configured catalog or in the running Spark session; `None` for a path."""
-    from geolake_nb.formats.iceberg.catalogs import load_from_catalog, split_table_name
     from geolake_nb.spark.tables import find_spark_table
 
-    if os.path.exists(name):
-        return None
-    named = split_table_name(name)
-    if named is not None:
-        return _in_catalog(load_from_catalog(*named), options)
+    listed = catalog_table(name, options)
+    if listed is not None or os.path.exists(name):
+        return listed
     known = find_spark_table(name)
     if known is None:
         return None
-    return _at(known.location, options) if known.iceberg is None else _in_catalog(known.iceberg, options)
+    return (
+        source_at(known.location, options, named=named_source)
+        if known.iceberg is None
+        else catalog_source(known.iceberg, options)
+    )
 
 
 def new_source(name: str, options: dict[str, str]) -> TableSource | None:
@@ -168,43 +154,8 @@ def new_source(name: str, options: dict[str, str]) -> TableSource | None:
     return TableSource(ICEBERG, pending(name), name, options, catalog=replace(table, options=options))
 
 
-def _in_catalog(table: CatalogTable, options: dict[str, str]) -> TableSource:
-    merged = {**table.options, **options}
-    storage = Storage.at(table.root, options=merged)
-    return TableSource(ICEBERG, storage, table.metadata_location, merged, table.metadata, catalog=table)
-
-
 def placed(source: TableSource) -> TableSource:
     """The same table where its catalog has put it, once it is created."""
     if source.catalog is None or source.catalog.has_location:
         return source
-    return _in_catalog(source.catalog.newest(), dict(source.options))
-
-
-def _look_into(location: str, options: dict[str, str]) -> TableSource:
-    from geolake_nb.formats.detect import DetectedTable, table_at
-
-    storage = Storage.at(location, options=options)
-    detected = table_at(storage)
-    if detected is None and _is_parquet_file(location, options):
-        detected = DetectedTable(PARQUET)
-    if detected is not None:
-        return TableSource(detected.format, storage, location, options, detected=detected.detected)
-    if storage.is_local and not os.path.exists(storage.location):
-        raise MissingFileError(
-            "there is nothing at this path", where=url_without_secrets(storage.location), remedy="check the path"
-        )
-    raise NotATableError(
-        "no table here: neither _delta_log/, nor Iceberg's metadata/, nor Parquet files",
-        where=url_without_secrets(storage.location),
-        remedy="give the root folder of a table",
-    )
-
-
-def _is_parquet_file(location: str, options: dict[str, str]) -> bool:
-    """Whether it is a Parquet file, by its content or its name; reading a bad one raises the error."""
-    from geolake_nb.formats.parquet_folder.snapshot import has_parquet_files
-    from geolake_nb.storage.hive_paths import is_parquet_name
-
-    storage, name = Storage.with_file(location, options=options)
-    return storage.exists(name) and (is_parquet_name(name) or has_parquet_files(storage, name))
+    return catalog_source(source.catalog.newest(), dict(source.options))

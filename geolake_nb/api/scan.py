@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import geopandas as gpd
     import pandas as pd
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from geolake_nb.api.table import Table
     from geolake_nb.expressions.filter_input import FilterInput
@@ -209,6 +209,25 @@ class Scan(Displayable):
         if name is not None:
             frame.to_view(name)
         return frame
+
+    def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
+        """The rows as a DataFrame of Spark, read in its tasks by `spark.read.format("geolake")`.
+
+        Args:
+            spark: a session, classic or Connect; by default the running one, else a new one.
+
+        Returns:
+            A DataFrame with Spark's geometry types where Spark has them, else WKB. Nothing is read before an action.
+        """
+        from geolake_nb.spark.data_source import reader_options, register
+        from geolake_nb.spark.session import session_for
+
+        session = session_for(spark)
+        register(session)
+        names = [field.name for field in self._fields]
+        options = reader_options(self.table._source, self.table.version, names, self.where)
+        frame = session.read.format("geolake").options(**options).load()
+        return frame if self.limit is None else frame.limit(self.limit)
 
     def count(self) -> int:
         """How many rows there are: from metadata where that suffices, else only the columns of the filter are read."""
