@@ -37,8 +37,14 @@ __all__ = [
 class GeolakeError(Exception):
     """The base class of every error that this package raises on purpose.
 
-    >>> print(GeolakeError("no column 'gem'", where="roads", remedy="use one of: geom, name"))
-    roads: no column 'gem'; use one of: geom, name
+    Example:
+        >>> try:
+        ...     gl.open("no/such/table")
+        ... except gl.GeolakeError as error:
+        ...     print(error.what)
+        there is nothing at this path
+        >>> print(GeolakeError("no column 'gem'", where="roads", remedy="use one of: geom, name"))
+        roads: no column 'gem'; use one of: geom, name
     """
 
     advice: ClassVar[str] = (

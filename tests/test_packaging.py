@@ -85,7 +85,8 @@ def test_the_source_archive_holds_the_sources_of_the_bundle_and_nothing_that_is_
     names = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
     wanted = {path.relative_to(tree).as_posix() for path in (tree / "widgets" / "src").rglob("*") if path.is_file()}
     wanted |= {f"widgets/{name}" for name in ("build.mjs", "package.json", "package-lock.json", "tsconfig.json")}
-    wanted |= {"LICENSE", "README.md", "binder/postBuild", "requirements.lock", "tests/conftest.py"}
+    wanted |= {"LICENSE", "README.md", "binder/postBuild", "conftest.py", "requirements.lock"}
+    wanted |= {"tests/conftest.py"}
     assert wanted <= names
     for made in ("node_modules", "__pycache__", ".pytest_cache", ".ipynb_checkpoints", "tables"):
         assert not any(f"{made}/" in name for name in names), made

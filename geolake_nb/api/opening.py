@@ -39,17 +39,41 @@ def open(  # noqa: A001
 ) -> Table:
     """Open a table from its metadata alone, without a JVM.
 
-    `source` is a path, a URL, a glob of Parquet files, an Iceberg `metadata.json`, the name of a table in an Iceberg
-    catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table.
-    `version` is Delta's, `snapshot_id`, `branch` and `tag` are Iceberg's, `timestamp` serves both.
-    `storage_options` are named as in deltalake. A table reads files below its own folder alone, and below the
-    `allowed_roots`: a shallow clone names those of its source. A Delta table with a reader feature that is not known
-    here is refused, unless `allow_unknown_features`: its files and statistics may then mislead.
+    A table reads files below its own folder alone, and below the `allowed_roots`.
 
-    >>> import tempfile
-    >>> open(tempfile.mkdtemp())
-    Traceback (most recent call last):
-    geolake_nb.errors.NotATableError: /...: no table here: neither _delta_log/, nor Iceberg's metadata/, nor Parquet ...
+    Args:
+        source: a path, a URL, a glob of Parquet files, an Iceberg `metadata.json`, the name of a table in an Iceberg
+            catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table.
+        version: a version of a Delta table.
+        timestamp: the newest version at that time, as a datetime or as ISO 8601 text; without a zone it is UTC.
+        snapshot_id: a snapshot of an Iceberg or Havasu table.
+        branch: a branch of an Iceberg or Havasu table.
+        tag: a tag of an Iceberg or Havasu table.
+        storage_options: options of the store, named as in deltalake.
+        allowed_roots: other folders whose files may be read: a shallow clone names those of its source.
+        allow_unknown_features: open a Delta table with a reader feature that is not known here; its files and
+            statistics may then mislead.
+
+    Returns:
+        The table at that version, by default the newest.
+
+    Raises:
+        NotATableError: a readable location without a table of a supported format.
+        MissingFileError: nothing exists at the path.
+        VersionError: the table does not have the version, snapshot, branch, tag or time.
+        UnsupportedTableError: the table requires a feature that is not known here.
+        CorruptTableError: the metadata of the table is broken.
+        GeolakeError: both a branch and a tag, or an object that is not a table.
+
+    Example:
+        >>> gl.open("roads")
+        Table('/.../roads', delta, version 1)
+        >>> gl.open("roads", version=0).version
+        0
+        >>> import tempfile
+        >>> gl.open(tempfile.mkdtemp())
+        Traceback (most recent call last):
+        geolake_nb.errors.NotATableError: /...: no table here: neither _delta_log/, nor Iceberg's ...
     """
     from geolake_nb.api.table import Table
 

@@ -28,7 +28,17 @@ __all__ = ["Plan", "Report"]
 
 
 class Plan(LiveDisplayable):
-    """A planned change; it is applied as shown or not at all."""
+    """A planned change; it is applied as shown or not at all.
+
+    Example:
+        >>> plan = t.plan_repair()
+        >>> plan
+        Plan('repair', '/.../roads', '...')
+        >>> print("\\n".join(str(plan).splitlines()[1:4]))  # print(plan) shows the log entries too
+        geom: 3 files without a bound; 3 repaired from Parquet footers.
+        reads      3 files, 3.1 kB
+        undo       geolake undo reverts it
+    """
 
     def __init__(self, change: Change, source: TableSource) -> None:
         self.change = change
@@ -53,11 +63,36 @@ class Plan(LiveDisplayable):
         return self.change.is_empty
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan with plain values, all its actions included."""
+        """The plan with plain values, all its actions included, ready for JSON.
+
+        Returns:
+            A dict with stable keys: `geolake help json` lists them.
+
+        Example:
+            >>> plan = t.plan_repair().to_dict()
+            >>> plan["verb"], plan["base_version"], len(plan["actions"])
+            ('repair', 1, 3)
+        """
         return change_dict(self.change)
 
     def preview(self, *, windows: int = 100, on_progress: Progress | None = None) -> Preview:
-        """Bounds, overlap and share of files read before and after a rewrite, from a sample of the rows."""
+        """Bounds, overlap and share of files read before and after a rewrite, from a sample of the rows.
+
+        Args:
+            windows: how many random windows are queried.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            The state before and the estimate after; in a notebook, two maps that move together.
+
+        Raises:
+            GeolakeError: the plan does not rewrite rows, or the table has no geo column.
+
+        Example:
+            >>> preview = t.plan_rewrite(cluster_by="geom").preview(windows=10)
+            >>> preview.sampled_rows
+            12
+        """
         from geolake_nb.changes.preview import preview
         from geolake_nb.spark.row_sources import sample_rows
 
@@ -78,11 +113,34 @@ class Plan(LiveDisplayable):
         single_writer: bool = False,
         on_progress: Progress | None = None,
     ) -> Report:
-        """Run the plan and commit it; a session is started only where data has to be read and none is given.
+        """Run the plan and commit it.
 
-        `consent` names the irreversible steps that are confirmed. `expect` is the hash of the plan that was read:
-        another one is refused. `single_writer` asserts that nobody else writes to a store without atomic
-        writes. Applying a plan again reports whether it was applied the first time, and never applies it twice.
+        A session is started only where data has to be read and none is given. Applying a plan again reports whether
+        it was applied the first time, and never applies it twice.
+
+        Args:
+            spark: the session that reads and writes data; by default the running one, else a new local one.
+            consent: the names of the irreversible steps that are confirmed.
+            expect: the hash of the plan that was read; another plan is refused.
+            single_writer: assert that nobody else writes to a store without atomic writes.
+            on_progress: called with the number of tasks that are done and that of all.
+
+        Returns:
+            The version that was committed, and what it did.
+
+        Raises:
+            RefusedError: the plan is not the expected one, a consent is missing, or the store has no atomic writes.
+            ConflictError: another writer committed what the plan depends on; nothing was committed.
+            OutcomeUnknownError: it is unknown whether the commit succeeded; look at the history first.
+            JobError: a Spark job failed or was cancelled; nothing was committed.
+
+        Example:
+            >>> report = t.plan_repair().apply()
+            >>> report.version, report.metrics["files_updated"]
+            (2, 3)
+            >>> t.plan_repair().apply(expect="000000000000")
+            Traceback (most recent call last):
+            geolake_nb.errors.RefusedError: /.../roads: expected the plan 000000000000, got ...
         """
         from geolake_nb.changes.commit import CommitContext
         from geolake_nb.spark.applying import apply_change
@@ -122,10 +180,11 @@ class Plan(LiveDisplayable):
 class Report(Displayable):
     """What a plan did.
 
-    >>> print(Report("repair", "/t", None, "", (), {}, 0.0))
-    repair /t: nothing to do
-    >>> print(Report("repair", "/t", 3, "", (), {}, 0.0, already_applied=True))
-    repair /t: version 3 already has the change, nothing was done
+    Example:
+        >>> print(Report("repair", "/t", None, "", (), {}, 0.0))
+        repair /t: nothing to do
+        >>> print(Report("repair", "/t", 3, "", (), {}, 0.0, already_applied=True))
+        repair /t: version 3 already has the change, nothing was done
     """
 
     verb: str
@@ -153,7 +212,16 @@ class Report(Displayable):
         return f"{head}: version {self.version}{over}, {self.seconds:.1f} s{details}"
 
     def to_dict(self) -> dict[str, Any]:
-        """`verb, location, version, transaction, rebased_over, metrics, seconds`."""
+        """The report with plain values, ready for JSON.
+
+        Returns:
+            A dict with the keys `verb, location, version, transaction, rebased_over, metrics, seconds`.
+
+        Example:
+            >>> report = t.plan_repair().apply().to_dict()
+            >>> report["verb"], report["version"], report["rebased_over"]
+            ('repair', 2, [])
+        """
         return {
             "verb": self.verb,
             "location": self.location,
@@ -165,7 +233,24 @@ class Report(Displayable):
         }
 
     def undo(self, *, spark: SparkSession | None = None, single_writer: bool = False) -> Report:
-        """Undo the change with a new commit, unless later commits depend on it."""
+        """Undo the change with a new commit, unless later commits depend on it.
+
+        Args:
+            spark: the session that reads and writes data, where the undo needs one.
+            single_writer: assert that nobody else writes to a store without atomic writes.
+
+        Returns:
+            The report of the undo.
+
+        Raises:
+            GeolakeError: the plan had nothing to do.
+            RefusedError: later commits depend on the change.
+
+        Example:
+            >>> report = t.plan_repair().apply()
+            >>> report.undo().version
+            3
+        """
         from geolake_nb.api.opening import placed
         from geolake_nb.api.table import Table
 

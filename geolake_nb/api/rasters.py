@@ -39,10 +39,28 @@ def load(
 ) -> DataFrame:
     """GeoTIFF and COG files as a DataFrame `path, tile_x, tile_y, raster`, read by the tasks of Spark.
 
-    `paths` are files, folders or patterns. `tile` cuts them into rasters of so many columns and rows at most, counted
-    from 0 in `tile_x` and `tile_y`; without it a file is one raster. With `out_db` the pixels stay in the files, and
-    the rasters point to them. `roots` are the only locations where files may be; any location by default. World
-    files and other sidecar files of a GeoTIFF are not read.
+    World files and other sidecar files of a GeoTIFF are not read.
+
+    Args:
+        spark: the session that reads; with `None` the running one, else a new local one.
+        paths: files, folders or patterns.
+        tile: columns and rows of the rasters into which a file is cut, counted from 0 in `tile_x` and `tile_y`;
+            without it a file is one raster.
+        out_db: leave the pixels in the files; the rasters point to them.
+        roots: the only locations where files may be; any location by default.
+        storage_options: options of the store, named as in deltalake.
+
+    Returns:
+        A DataFrame of Spark, which `gl.write(..., format="havasu")` takes.
+
+    Raises:
+        RasterError: a tile size that is not two positive numbers, or a file that cannot be read.
+        RefusedError: a file outside of the `roots`.
+
+    Example:
+        >>> gl.rasters.load(None, "scenes", tile=(0, 256))
+        Traceback (most recent call last):
+        geolake_nb.errors.RasterError: expected a tile size, got (0, 256); give its columns and ...
     """
     from geolake_nb.raster_data.files import find_geotiffs
     from geolake_nb.raster_data.out_db_files import OutDbRoots
@@ -62,16 +80,29 @@ def load(
 def to_geotiff(
     raster: Any, path: PathText, *, roots: Roots = (), storage_options: Mapping[str, str] | None = None, **options: Any
 ) -> Path:
-    """Write a raster, or the one of a row, as a GeoTIFF file with the same pixels, and return its path.
+    """Write a raster, or that of a row, as a GeoTIFF file with the same pixels.
 
-    The pixels of out-db bands are read where `roots` allow it. Other options are GDAL's, such as `tiled=True`.
+    Args:
+        raster: a raster, or a row of a DataFrame with one.
+        path: the file to write.
+        roots: the only locations where the files of out-db bands are read; none by default.
+        storage_options: options of the store, named as in deltalake.
+        options: creation options of GDAL, such as `tiled=True`.
 
-    >>> import tempfile
-    >>> from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
-    >>> here = GeoReference.from_affine((9.0, 0.0, 0.0, 0.0, -9.0, 0.0))
-    >>> raster = Raster(2, 1, (Band(PixelType.PT_8BUI, data=b"ab"),), None, here)
-    >>> to_geotiff(raster, f"{tempfile.mkdtemp()}/a.tif").name
-    'a.tif'
+    Returns:
+        The path of the file.
+
+    Raises:
+        RasterError: a raster that violates its encoding.
+        RefusedError: a file of an out-db band outside of the `roots`.
+
+    Example:
+        >>> import tempfile
+        >>> from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
+        >>> here = GeoReference.from_affine((9.0, 0.0, 0.0, 0.0, -9.0, 0.0))
+        >>> raster = Raster(2, 1, (Band(PixelType.PT_8BUI, data=b"ab"),), None, here)
+        >>> gl.rasters.to_geotiff(raster, f"{tempfile.mkdtemp()}/a.tif").name
+        'a.tif'
     """
     from geolake_nb.raster_data.dataset import raster_profile
 
@@ -89,8 +120,26 @@ def statistics(
 ) -> Any:
     """Minimum, maximum and mean of each band, and how many pixels have data and no data.
 
-    Of a raster, or a row with one: a list with a `BandStatistics` for each band. Of a DataFrame of Spark: a DataFrame
-    with its other columns and `band, min, max, mean, count, no_data`. NaN counts as no data; bands are counted from 0.
+    NaN counts as no data; bands are counted from 0.
+
+    Args:
+        rasters: a raster, a row with one, or a DataFrame of Spark.
+        column: the raster column of a DataFrame.
+        roots: the only locations where the files of out-db bands are read; none by default.
+        storage_options: options of the store, named as in deltalake.
+
+    Returns:
+        Of a raster: a list with a `BandStatistics` for each band. Of a DataFrame: a DataFrame with its other columns
+        and `band, min, max, mean, count, no_data`.
+
+    Raises:
+        RefusedError: a file of an out-db band outside of the `roots`.
+
+    Example:
+        >>> scenes = gl.open("scenes")
+        >>> raster = gl.rasters.read(scenes, scenes.files.table["path"][0].as_py())
+        >>> [band.count for band in gl.rasters.statistics(raster)]
+        [16]
     """
     from geolake_nb.raster_data.band_statistics import band_statistics
 
@@ -105,10 +154,28 @@ def statistics(
 def thumbnail(
     raster: Any, *, size: int = 256, roots: Roots = (), storage_options: Mapping[str, str] | None = None
 ) -> bytes:
-    """A picture of a raster, or of the one of a row, as PNG, whose longer side has `size` pixels at most.
+    """A picture of a raster, or of that of a row, as PNG.
 
     The first three bands are red, green and blue; with fewer, the first one is grey. Pixels without data are
     transparent. Bytes are shown as they are, others stretched between their outer percentiles.
+
+    Args:
+        raster: a raster, or a row of a DataFrame with one.
+        size: how many pixels the longer side has at most.
+        roots: the only locations where the files of out-db bands are read; none by default.
+        storage_options: options of the store, named as in deltalake.
+
+    Returns:
+        The bytes of a PNG file.
+
+    Raises:
+        RefusedError: a file of an out-db band outside of the `roots`.
+
+    Example:
+        >>> scenes = gl.open("scenes")
+        >>> raster = gl.rasters.read(scenes, scenes.files.table["path"][0].as_py())
+        >>> gl.rasters.thumbnail(raster, size=64)[:4]
+        b'\x89PNG'
     """
     from geolake_nb.raster_data.input import raster_from
     from geolake_nb.raster_data.out_db_files import OutDbRoots, out_db_picture
@@ -119,7 +186,22 @@ def thumbnail(
 def thumbnails(
     table: Table, *, size: int = 256, roots: Roots = (), storage_options: Mapping[str, str] | None = None
 ) -> Callable[[RasterEntry], bytes | None]:
-    """The default of `t.browse_rasters(thumbnail=...)`; rasters whose files are not allowed have no thumbnail."""
+    """The thumbnails of `t.browse_rasters()`; rasters whose files are not allowed have none.
+
+    Args:
+        table: the table of the rasters.
+        size: how many pixels the longer side has at most.
+        roots: the only locations where the files of out-db bands are read; none by default.
+        storage_options: options of the store, named as in deltalake.
+
+    Returns:
+        A function that makes the PNG of a raster, or returns `None`.
+
+    Example:
+        >>> scenes = gl.open("scenes")
+        >>> scenes.browse_rasters(thumbnail=gl.rasters.thumbnails(scenes, size=64))
+        RasterBrowser('/.../scenes', 3 rasters)
+    """
 
     def picture(entry: RasterEntry) -> bytes | None:
         raster = read(table, entry.path, entry.index_in_file, column=entry.column)
@@ -134,9 +216,27 @@ def thumbnails(
 
 
 def read(table: Table, path: str, raster: int = 0, *, column: str | None = None) -> Raster:
-    """A raster of a table with its bands: the one with that number, from 0, of those in a data file that are not null.
+    """A raster of a table with its bands.
 
     Out-db bands stay as they are: `to_geotiff`, `statistics` and `thumbnail` read their files below `roots`.
+
+    Args:
+        table: a table with rasters.
+        path: a data file, as the file table names it.
+        raster: the number of the raster, from 0, of those in the file that are not null.
+        column: the raster column; it may be left out where there is one.
+
+    Returns:
+        The raster.
+
+    Raises:
+        GeolakeError: the table does not have the file or the raster.
+
+    Example:
+        >>> scenes = gl.open("scenes")
+        >>> raster = gl.rasters.read(scenes, scenes.files.table["path"][0].as_py())
+        >>> raster.width, raster.height, raster.num_bands
+        (4, 4, 1)
     """
     from geolake_nb.scan.raster_rows import read_raster
 
@@ -150,11 +250,27 @@ def check(
     storage_options: Mapping[str, str] | None = None,
     on_progress: Progress | None = None,
 ) -> pa.Table:
-    """Whether the files of a table's out-db bands exist and match the table: one row per band.
+    """Whether the files of a table's out-db bands exist and match the table.
 
     The band exists and has the pixel type; CRS, scale and skew match, and the pixels are aligned; the file may be
-    larger. `state` is `ok, refused, missing, unreadable` or `differs`, and `problem` has the reason. Only the headers
-    of GeoTIFF files below `roots` are read; other URLs are `refused`, unopened.
+    larger. Only the headers of GeoTIFF files below `roots` are read.
+
+    Args:
+        table: a table with rasters.
+        roots: the only locations where files are opened; none by default.
+        storage_options: options of the store, named as in deltalake.
+        on_progress: called with the number of files that are done and that of all.
+
+    Returns:
+        An Arrow table with a row for each out-db band: `state` is `ok, refused, missing, unreadable` or `differs`, and
+        `problem` has the reason.
+
+    Raises:
+        GeolakeError: the table has no raster column.
+
+    Example:
+        >>> gl.rasters.check(gl.open("scenes")).num_rows  # all pixels are in the table
+        0
     """
     from geolake_nb.raster_data.out_db_files import OutDbRoots
     from geolake_nb.scan.raster_files_check import check_out_db

@@ -50,7 +50,13 @@ __all__ = ["Table"]
 
 
 class Table(TablePlans, TableViews, Displayable):
-    """A table at one version, read from its metadata; methods that read data files say so."""
+    """A table at one version, read from its metadata; methods that read data files say so.
+
+    Example:
+        >>> t = gl.open("roads")
+        >>> t.version, len(t.files), t.files.geo_columns
+        (1, 3, ('geom',))
+    """
 
     def __init__(self, snapshot: Snapshot, source: TableSource) -> None:
         self.snapshot = snapshot
@@ -96,11 +102,37 @@ class Table(TablePlans, TableViews, Displayable):
         return self.snapshot.files
 
     def history(self, *, newest: int | None = None) -> History:
-        """The versions of the table, or the `newest` ones, newest first; of Parquet files, our own changes."""
+        """The versions of the table, newest first; of Parquet files, the changes that this package made.
+
+        Args:
+            newest: how many versions to read; all by default.
+
+        Returns:
+            A sequence of versions, each with its number, time and operation, that shows itself as a table.
+
+        Example:
+            >>> [(entry.version, entry.operation) for entry in t.history()]
+            [(1, 'WRITE'), (0, 'WRITE')]
+        """
         return History(self._format.history(self._source, self.snapshot, newest=newest))
 
     def at(self, version: int) -> Table:
-        """The same table at another Delta version or Iceberg snapshot."""
+        """The same table at another Delta version or Iceberg snapshot.
+
+        Args:
+            version: a Delta version or the id of an Iceberg snapshot, as `history` lists them.
+
+        Returns:
+            The table at that version; this one stays as it is.
+
+        Raises:
+            VersionError: the table does not have the version, or its log is gone.
+            GeolakeError: Parquet files have no versions.
+
+        Example:
+            >>> len(t.at(0).files), len(t.files)
+            (1, 3)
+        """
         if not self._format.has_versions:
             raise GeolakeError(
                 "Parquet files have no versions to open or to compare",
@@ -112,14 +144,39 @@ class Table(TablePlans, TableViews, Displayable):
         return Table(self._source.snapshot(choice), self._source)
 
     def newest(self) -> Table:
-        """The same table at its newest version."""
+        """The same table at its newest version.
+
+        Returns:
+            This table where no later version was committed, else the table opened again.
+
+        Example:
+            >>> report = t.plan_repair().apply()
+            >>> t.version, t.newest().version
+            (1, 2)
+        """
         if not self._format.has_versions:
             return Table(self._source.snapshot(), self._source)
         entries = self.history(newest=1)
         return self if not entries or entries[0].version == self.version else self.at(entries[0].version)
 
     def diff(self, old: int, new: int | None = None) -> Diff:
-        """What changed between two versions; `new` defaults to this one."""
+        """What changed between two versions: files, schema, and how many files have bounds.
+
+        Args:
+            old: the version to start from.
+            new: the version to compare with it; by default that of this table.
+
+        Returns:
+            The files that were added, removed and rewritten, and the changes of the schema and of the bounds.
+
+        Raises:
+            VersionError: the table does not have one of the versions.
+
+        Example:
+            >>> changes = t.diff(0, 1)
+            >>> changes.added.num_rows, changes.removed.num_rows
+            (2, 0)
+        """
         from geolake_nb.scan.diff import diff
 
         later = self if new is None else self.at(new)
@@ -128,7 +185,21 @@ class Table(TablePlans, TableViews, Displayable):
     def row_groups(self, *, files: Sequence[int] | None = None, on_progress: Progress | None = None) -> pa.Table:
         """The row groups of the data files with their bounds: reads the footers, in parallel.
 
-        `files` are rows of the file table; all of them by default.
+        Args:
+            files: the rows of the file table whose files are read; all by default.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            An Arrow table with a row for each row group: path, rows, bytes, and the box of each geo column.
+
+        Raises:
+            GeolakeError: a row that the file table does not have.
+            MissingFileError: a data file does not exist.
+
+        Example:
+            >>> groups = t.row_groups(files=[0])
+            >>> groups.select(["path", "row_group", "rows", "geom.source"]).to_pylist()
+            [{'path': 'part-0.parquet', 'row_group': 0, 'rows': 4, 'geom.source': '...'}]
         """
         from geolake_nb.scan.data_files import row_group_table
 
@@ -140,7 +211,23 @@ class Table(TablePlans, TableViews, Displayable):
         return row_group_table(self._storage, self.snapshot, files=files, on_progress=on_progress)
 
     def geometries(self, path: str, *, column: str | None = None, limit: int = 1000) -> NDArray[np.object_]:
-        """At most `limit` geometries of one data file, as shapely geometries in the column's CRS: reads that column."""
+        """Geometries of one data file, spread over its rows: reads that column.
+
+        Args:
+            path: a data file, as the file table names it.
+            column: the geo column; it may be left out where there is one.
+            limit: how many geometries to return at most.
+
+        Returns:
+            An array of shapely geometries in the CRS of the column.
+
+        Raises:
+            GeolakeError: the table does not have the file.
+
+        Example:
+            >>> t.geometries("part-0.parquet", limit=1)
+            array([<POINT (10 50)>], dtype=object)
+        """
         from geolake_nb.scan.data_files import sample_shapes
         from geolake_nb.scan.mapped_column import mapped_column
 
@@ -149,11 +236,34 @@ class Table(TablePlans, TableViews, Displayable):
         )
 
     def added_versions(self) -> pa.Array | None:
-        """The version that added each file: reads the commits of a Delta table; `None` for other formats."""
+        """The version that added each file: reads the commits of a Delta table.
+
+        Returns:
+            An Arrow array in the order of the file table, null where a version is not known; `None` for other formats.
+
+        Example:
+            >>> t.added_versions().to_pylist()
+            [0, 1, 1]
+        """
         return self._format.added_versions(self._storage, self.snapshot)
 
     def rasters(self, *, on_progress: Progress | None = None) -> pa.Table:
-        """The rasters with their outlines: reads the metadata columns of the data files, never a pixel."""
+        """The rasters with their outlines: reads the metadata columns of the data files, never a pixel.
+
+        Args:
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            An Arrow table with a row for each raster: file, column, size, bands, CRS, bounds and footprint in WGS 84.
+
+        Raises:
+            GeolakeError: the table has no raster column.
+
+        Example:
+            >>> rasters = gl.open("scenes").rasters()
+            >>> rasters.num_rows, rasters["width"].to_pylist()
+            (3, [4, 4, 4])
+        """
         from geolake_nb.scan.data_files import raster_rows
 
         if not self._has(RasterType):
@@ -163,7 +273,24 @@ class Table(TablePlans, TableViews, Displayable):
         return raster_rows(self._storage, self.snapshot, on_progress=on_progress)
 
     def raster_bands(self, path: str, *, column: str | None = None) -> pa.Table:
-        """The bands of the rasters in one data file: pixel types and where the pixels are stored; reads no pixels."""
+        """The bands of the rasters in one data file: pixel types and where the pixels are stored; reads no pixels.
+
+        Args:
+            path: a data file, as the file table names it.
+            column: the raster column; it may be left out where there is one.
+
+        Returns:
+            An Arrow table with a row for each band.
+
+        Raises:
+            GeolakeError: the table does not have the file, or the column has no rasters.
+
+        Example:
+            >>> scenes = gl.open("scenes")
+            >>> first = scenes.files.table["path"][0].as_py()
+            >>> scenes.raster_bands(first).select(["raster", "band", "in_db"]).to_pylist()
+            [{'raster': 0, 'band': 0, 'in_db': True}]
+        """
         from geolake_nb.scan.mapped_column import geo_type_of, mapped_column
         from geolake_nb.scan.raster_bands import raster_bands
 
@@ -192,6 +319,21 @@ class Table(TablePlans, TableViews, Displayable):
             row_groups: read the footers, and explain row groups too.
             spark: the session that compares strings with a collation; by default the running one. Without one
                 their statistics skip nothing.
+
+        Returns:
+            How many files, rows and bytes are read, and the reason for each file.
+
+        Raises:
+            PredicateError: a filter that cannot be read, or that names a column which the table does not have.
+            NoGeoColumnError: an area on a table without a geo column.
+
+        Example:
+            >>> t.explain((5, 45, 12, 52)).read.files  # no file has bounds: all are read
+            3
+            >>> repaired = gl.open(t.plan_repair().apply().location)
+            >>> answer = repaired.explain("id < 3 AND ST_Intersects(geom, ST_MakeEnvelope(5, 45, 12, 52))")
+            >>> answer.kept["path"].to_pylist(), answer.skipped["reason"].to_pylist()
+            (['part-0.parquet'], ['outside_window', 'outside_window'])
         """
         from geolake_nb.scan.explain import explain
         from geolake_nb.spark.collator import collator_of
@@ -266,9 +408,22 @@ class Table(TablePlans, TableViews, Displayable):
     def check(self, *, footers: bool = True, deep: bool | int = False, on_progress: Progress | None = None) -> Findings:
         """Problems of the table, each with the command that fixes it.
 
-        By default the Parquet footers are read and compared with the metadata; `footers=False` looks at the metadata
-        alone. `deep=True` reads every value of the geo columns, and of the floating-point columns that have minima and
-        maxima in the footers; a number reads that many files, spread over the table.
+        Args:
+            footers: read the Parquet footers and compare them with the metadata; without, only the metadata is read.
+            deep: read every value of the geo columns, and of the floating-point columns that have minima and maxima in
+                the footers; a number reads that many files, spread over the table.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            The findings, the worst first, and the rules that could not be checked.
+
+        Raises:
+            GeolakeError: `deep` is a number below 1.
+
+        Example:
+            >>> for finding in t.check():
+            ...     print(finding.severity.value, finding.rule, finding.scope)
+            warning bounds.missing geom, 3 files
         """
         import pyarrow as pa
 

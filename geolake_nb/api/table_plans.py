@@ -50,8 +50,26 @@ class TablePlans:
         """Repair missing or wrong bounds, from the cheapest reliable source for each file.
 
         The Parquet footers are read now, in parallel; where they have no bounds, `apply` reads the values with Spark.
-        With `verify` every value is read, which also finds bounds that contradict the data.
-        `columns` names geo columns; in Parquet files it may declare types of WKB columns without metadata.
+
+        Args:
+            columns: the geo columns to repair, all by default; in Parquet files it may declare types of WKB columns
+                without metadata, as a dict of names and types.
+            verify: read every value, which also finds bounds that contradict the data.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            A plan; `apply` commits the bounds.
+
+        Raises:
+            RefusedError: a feature of the table forbids the change.
+            SchemaError: a column that the table does not have, or a type that cannot be read.
+
+        Example:
+            >>> plan = t.plan_repair()
+            >>> plan.is_empty, plan.to_dict()["verb"]
+            (False, 'repair')
+            >>> plan.apply().metrics["files_updated"]
+            3
         """
         if isinstance(columns, Mapping):
             columns = parse_column_types(columns, self.snapshot.properties)
@@ -71,10 +89,30 @@ class TablePlans:
         covering: bool = False,
         columns: ColumnTypesInput | None = None,
     ) -> Plan:
-        """Rewrite the rows into new files: clustered by these geo and plain columns, or just compacted.
+        """Rewrite the rows into new files: clustered by geo and plain columns, or just compacted.
 
-        `where` selects partitions; other files stay. With `covering`, new Parquet files have a column with the
-        box of each row, as GeoParquet has it. In Parquet files `columns` gives types to columns of WKB, EWKB or WKT.
+        Args:
+            cluster_by: a column, or columns, by which rows are clustered; without one, small files are compacted.
+            curve: the curve that clusters: `hilbert`, or `zorder`.
+            target_file_size: the size of the new files, as bytes or as text such as `128MB`.
+            row_group_rows: how many rows a row group gets at most, by default 65,536.
+            where: a filter on partition columns; the files of other partitions stay.
+            covering: new Parquet files get a column with the box of each row, as GeoParquet has it.
+            columns: in Parquet files, the types of columns of WKB, EWKB or WKT.
+
+        Returns:
+            A plan; `preview` estimates what it improves, `apply` runs it with Spark.
+
+        Raises:
+            RefusedError: a feature of the table forbids the change.
+            SchemaError: a column that the table does not have, or a type that cannot be read.
+
+        Example:
+            >>> plan = t.plan_rewrite(cluster_by="geom", target_file_size="64MB")
+            >>> plan
+            Plan('rewrite', '/.../roads', '...')
+            >>> plan.to_dict()["reads"]["files"]
+            3
         """
         from geolake_nb.changes.packing import Packing
 
@@ -95,7 +133,23 @@ class TablePlans:
         return self._plan(change)
 
     def plan_enable(self, columns: ColumnTypesInput) -> Plan:
-        """Convert columns of WKB, EWKB or WKT to geometries or geographies; without columns, enable the feature."""
+        """Convert columns of WKB, EWKB or WKT to geometries or geographies; without columns, enable the feature.
+
+        Args:
+            columns: the type of each column, as a type or as text such as `geometry(EPSG:3857)`.
+
+        Returns:
+            A plan; `apply` rewrites the files with Spark. It names the steps that cannot be undone.
+
+        Raises:
+            RefusedError: the format cannot store such columns, or a feature of the table forbids the change.
+            SchemaError: a column that the table does not have, or a type that cannot be read.
+
+        Example:
+            >>> plan = gl.open("places").plan_enable({"shape": gl.geometry("EPSG:4326")})
+            >>> [step.name for step in plan.change.irreversible_steps]
+            ['geospatial']
+        """
         types = parse_column_types(columns, self.snapshot.properties)
         return self._plan(self._format.plan_enable(self._storage, self.snapshot, types))
 
@@ -111,7 +165,29 @@ class TablePlans:
         row_group_rows: int | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> Plan:
-        """Create a table from the rows of these Parquet files, which stay unchanged."""
+        """Create a table from the rows of these Parquet files, which stay unchanged.
+
+        Args:
+            target: where the table is created: a path, a URL, or for Iceberg `catalog.namespace.table`.
+            format: `delta`, `havasu`, `iceberg` or `parquet`.
+            columns: the types of columns of WKB, EWKB or WKT.
+            partition_by: the columns by which the new table is partitioned.
+            cluster_by: a column, or columns, by which rows are clustered.
+            target_file_size: the size of the new files, as bytes or as text such as `128MB`.
+            row_group_rows: how many rows a row group gets at most, by default 65,536.
+            storage_options: options of the target's store, named as in deltalake.
+
+        Returns:
+            A plan; `apply` runs it with Spark.
+
+        Raises:
+            RefusedError: the table is not a set of Parquet files.
+            SchemaError: a column that the files do not have, or a type that the format cannot store.
+
+        Example:
+            >>> gl.open("parcels").plan_convert("parcels_delta", cluster_by="geom")
+            Plan('convert', '/.../parcels_delta', '...')
+        """
         from geolake_nb.api.writing import plan_convert
 
         if self.snapshot.format is not PARQUET:
@@ -131,10 +207,24 @@ class TablePlans:
     def plan_collations(
         self, changes: Mapping[str, str | None] | None = None, *, refresh: bool = False, upgrade: bool = False
     ) -> Plan:
-        """Set, change or (`None`) drop the collation of strings; Spark computes the statistics when it is applied.
+        """Set, change or drop the collation of strings in a Delta table; `apply` has Spark compute the statistics.
 
-        `refresh` computes them for files that lack them; `upgrade` does so for Spark's version of the collation and
-        drops those of older ones.
+        Args:
+            changes: the collation of each column, as Spark names it; `None` drops it.
+            refresh: compute statistics for the files that lack them.
+            upgrade: compute statistics for Spark's version of the collation, and drop those of older versions.
+
+        Returns:
+            A plan; it names the steps that cannot be undone.
+
+        Raises:
+            CollationError: a collation that cannot be read.
+            RefusedError: the table is not a Delta table, or one of its features forbids the change.
+
+        Example:
+            >>> plan = gl.open("places").plan_collations({"name": "icu.de_CI"})
+            >>> [step.name for step in plan.change.irreversible_steps]
+            ['collations']
         """
         change = self._format.plan_collations(
             self._storage, self.snapshot, changes or {}, refresh=refresh, upgrade=upgrade
@@ -142,14 +232,42 @@ class TablePlans:
         return self._plan(change)
 
     def plan_undo(self, version: int | None = None) -> Plan:
-        """Undo the change that made that version, or the newest change of this toolkit."""
+        """Undo the change that made a version, with a new commit.
+
+        Args:
+            version: the version to undo; by default the newest that this package made and that is not undone.
+
+        Returns:
+            A plan; the history keeps both versions.
+
+        Raises:
+            RefusedError: there is nothing to undo, or later commits depend on the change.
+
+        Example:
+            >>> report = t.plan_repair().apply()
+            >>> gl.open("roads").plan_undo().apply().version
+            3
+        """
         chosen = whole_number("version", version)
         return self._plan(self._changeable().plan_undo(self._storage, self.snapshot, chosen))
 
     def plan_forget(self, version: int | None = None) -> Plan:
-        """Delete the backups that a set of Parquet files keeps for undo, of all changes or up to a version.
+        """Delete the backups that a set of Parquet files keeps for undo.
 
         Other formats keep old files by their own rules: VACUUM and the expiry of snapshots remove them.
+
+        Args:
+            version: the newest change whose backup is deleted; by default those of all changes.
+
+        Returns:
+            A plan; what it deletes cannot be undone.
+
+        Raises:
+            RefusedError: the table is not a set of Parquet files.
+
+        Example:
+            >>> gl.open("parcels").plan_forget().is_empty
+            True
         """
         chosen = whole_number("version", version)
         return self._plan(self._format.plan_forget(self._storage, self.snapshot, chosen))

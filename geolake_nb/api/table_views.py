@@ -46,9 +46,28 @@ class TableViews:
     ) -> GeolakeMap:
         """The files on a map that works offline: draw a window, and see what a query reads.
 
-        `color` is one of `age, bytes, overlap, partition, rows, version`; `versions` adds a slider over them. `where`
-        and `box_crs` are those of `explain`.
-        `title` replaces the table's name above the map.
+        Args:
+            column: the geo column; it may be left out where there is one.
+            color: what colours the files: `age`, `bytes`, `overlap`, `partition`, `rows` or `version`.
+            where: a filter to explain at once, as in `explain`.
+            box_crs: the CRS of an area that has none of its own, as in `explain`.
+            versions: add a slider over the versions of the table.
+            height: the height of the map in pixels.
+            title: the text above the map; by default the name of the table.
+
+        Returns:
+            A map: a widget in a notebook, whose `window` and `selected` follow what is drawn.
+
+        Raises:
+            NoGeoColumnError: the table has no geo column, or the column is not one.
+            PredicateError: a filter that cannot be read.
+
+        Example:
+            >>> m = t.map(color="bytes", where=(5, 45, 12, 52))
+            >>> m
+            GeolakeMap('roads: geom, version 1', 3 files)
+            >>> m.explanation.read.files
+            3
         """
         from geolake_nb.jupyter.map_view import GeolakeMap
 
@@ -67,14 +86,36 @@ class TableViews:
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:
         """An editor for the collations of strings, nested ones included: it plans changes and applies them.
 
-        `spark` is the session that lists the collations and runs the plan.
+        Args:
+            spark: the session that lists the collations and runs the plan; by default the running one.
+
+        Returns:
+            A widget.
+
+        Raises:
+            RefusedError: the table is not a Delta table.
+
+        Example:
+            >>> gl.open("places").edit_collations()
+            CollationEditor('/.../places', 1 strings, 0 edits)
         """
         from geolake_nb.jupyter.collation_editor import CollationEditor
 
         return CollationEditor(self._this, spark=spark)
 
     def edit_rewrite(self, *, spark: SparkSession | None = None) -> RewriteDialog:
-        """A dialog for a rewrite: columns, curve and sizes, a preview on two maps, and the plan."""
+        """A dialog for a rewrite: columns, curve and sizes, a preview on two maps, and the plan.
+
+        Args:
+            spark: the session that runs the preview and the plan; by default the running one.
+
+        Returns:
+            A widget.
+
+        Example:
+            >>> t.edit_rewrite()
+            RewriteDialog('/.../roads', by geom along hilbert)
+        """
         from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
 
         return RewriteDialog(self._this, spark=spark)
@@ -88,8 +129,20 @@ class TableViews:
     ) -> RasterBrowser:
         """The rasters as a list with their bands and thumbnails, next to a map of their outlines.
 
-        `thumbnail` makes a PNG of a raster, or returns `None`; by default that is
-        `gl.rasters.thumbnails`, which opens the files that rasters point to only below `roots`.
+        Args:
+            thumbnail: a function that makes a PNG of a raster, or returns `None`; by default `gl.rasters.thumbnails`.
+            roots: the only locations where files that rasters point to are opened; none by default.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            A widget.
+
+        Raises:
+            GeolakeError: the table has no raster column.
+
+        Example:
+            >>> gl.open("scenes").browse_rasters()
+            RasterBrowser('/.../scenes', 3 rasters)
         """
         from geolake_nb.api.rasters import thumbnails
         from geolake_nb.jupyter.raster_browser import RasterBrowser
@@ -98,28 +151,89 @@ class TableViews:
         return RasterBrowser(self._this, thumbnail=maker, on_progress=on_progress)
 
     def to_folium(self, *, column: str | None = None) -> folium.Map:
-        """The bounds of the files as a folium map that works offline; for at most 10,000 files."""
+        """The bounds of the files as a folium map that works offline; for at most 10,000 files.
+
+        Args:
+            column: the geo column; it may be left out where there is one.
+
+        Returns:
+            A `folium.Map`.
+
+        Raises:
+            NoGeoColumnError: the table has no geo column, or the column is not one.
+
+        Example:
+            >>> t.to_folium()
+            <folium.folium.Map object at 0x...>
+        """
         from geolake_nb.jupyter.to_folium import to_folium
 
         with self._this._with_wkb_hint():
             return to_folium(self._this.snapshot, column)
 
     def to_geojson(self, path: str | os.PathLike[str] | None = None, *, column: str | None = None) -> Any:
-        """The bounds of the files as GeoJSON: an object, or a file where a path is given."""
+        """The bounds of the files as GeoJSON.
+
+        Args:
+            path: the file to write; without one the object is returned.
+            column: the geo column; it may be left out where there is one.
+
+        Returns:
+            A FeatureCollection with a feature for each file, or the path of the file that was written.
+
+        Raises:
+            NoGeoColumnError: the table has no geo column, or the column is not one.
+
+        Example:
+            >>> features = gl.open("parcels").to_geojson()["features"]
+            >>> len(features), features[0]["properties"]["rows"]
+            (3, 4)
+        """
         from geolake_nb.jupyter.export import to_geojson
 
         with self._this._with_wkb_hint():
             return to_geojson(self._this.snapshot, path, column)
 
     def to_geoparquet(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
-        """The bounds of the files as a GeoParquet 1.1 file."""
+        """The bounds of the files as a GeoParquet 1.1 file.
+
+        Args:
+            path: the file to write.
+            column: the geo column; it may be left out where there is one.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            NoGeoColumnError: the table has no geo column, or the column is not one.
+
+        Example:
+            >>> t.to_geoparquet("bounds.parquet").name
+            'bounds.parquet'
+        """
         from geolake_nb.jupyter.export import to_geoparquet
 
         with self._this._with_wkb_hint():
             return to_geoparquet(self._this.snapshot, path, column)
 
     def export(self, path: str | os.PathLike[str], *, column: str | None = None) -> Path:
-        """Write a file to share, by its extension: .html (a map), .geojson, .json, .geoparquet or .parquet."""
+        """Write a file to share, by its extension: .html (a map), .geojson, .json, .geoparquet or .parquet.
+
+        Args:
+            path: the file to write.
+            column: the geo column; it may be left out where there is one.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            GeolakeError: an extension that is not one of these.
+            NoGeoColumnError: the table has no geo column, or the column is not one.
+
+        Example:
+            >>> t.export("roads.html").name
+            'roads.html'
+        """
         from geolake_nb.jupyter.export import export
 
         with self._this._with_wkb_hint():
@@ -137,8 +251,23 @@ class TableViews:
     ) -> Path:
         """Write one HTML file that works offline: the card, the map, the findings, and what a filter reads.
 
-        With `footers` the Parquet footers are checked too, as in `check`. `where` and `box_crs` are
-        those of `explain`.
+        Args:
+            path: the file to write.
+            where: a filter to explain, as in `explain`.
+            box_crs: the CRS of an area that has none of its own, as in `explain`.
+            column: the geo column of the map; it may be left out where there is one.
+            footers: check the Parquet footers too, as in `check`.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            PredicateError: a filter that cannot be read.
+
+        Example:
+            >>> t.report("roads.html", where=(5, 45, 12, 52)).name
+            'roads.html'
         """
         from geolake_nb.jupyter.report_page import write_report
 

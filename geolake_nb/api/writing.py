@@ -49,21 +49,47 @@ def write(
 ) -> Report:
     """Create a table, or append rows to one, with correct statistics from the first commit.
 
-    `rows` is a DataFrame of Spark, or any Arrow-compatible object: a pyarrow table, a pandas or geopandas frame. The
-    index of a frame becomes the first columns, by its names. One without a name is left out where it only counts the
-    rows (integers), and refused otherwise. `path` is a location, or for Iceberg `catalog.namespace.table`: the catalog
-    chooses the location of a new table. `format` is one of `delta, havasu, iceberg, parquet`. `mode` is `create`,
-    `append` or, for Havasu, `overwrite`; an existing table defines its columns itself.
+    The index of a frame becomes the first columns, by its names. One without a name is left out where it only counts
+    the rows (integers), and refused otherwise. An existing table defines its columns itself.
 
-    `columns` declares geometries and geographies, as types or as strings such as `geometry(EPSG:3857)`; they
-    may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named. A column of GeoArrow, so of
-    geopandas too, that has no CRS gets the unknown one, `SRID:0`, unless `columns` names another. `properties` are
-    those of a new table: strings, numbers, True and False. A CRS `projjson:<property>` in `columns` names one of them,
-    or one of the table that rows are added to.
+    Args:
+        rows: a DataFrame of Spark, or any Arrow-compatible object: a pyarrow table, a pandas or geopandas frame.
+        path: a location, or for Iceberg `catalog.namespace.table`: the catalog chooses the location of a new table.
+        format: `delta`, `havasu`, `iceberg` or `parquet`.
+        columns: the types of geometries and geographies, as types or as text such as `geometry(EPSG:3857)`. The values
+            may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named. A column of
+            GeoArrow, so of geopandas too, that has no CRS gets the unknown one, `SRID:0`, unless it is named here. A
+            CRS `projjson:<property>` is looked up in `properties` and in those of an existing table.
+        mode: `create`, `append` or, for Havasu, `overwrite`.
+        partition_by: a column, or columns, by which a new table is partitioned.
+        cluster_by: a column, or columns, by which rows are clustered.
+        target_file_size: the size of the files, as bytes or as text such as `128MB`.
+        row_group_rows: how many rows a row group gets at most, by default 65,536.
+        properties: the properties of a new table: strings, numbers, True and False.
+        storage_options: options of the store, named as in deltalake.
+        spark: the session that writes; by default that of the rows, else the running one, else a new local one.
+        single_writer: assert that nobody else writes to a store without atomic writes.
+        on_progress: called with the number of tasks that are done and that of all.
 
-    >>> write([], "/tmp/t")
-    Traceback (most recent call last):
-    geolake_nb.errors.GeolakeError: expected rows to write, got a list; give a DataFrame of Spark, pandas or ...
+    Returns:
+        The version that was committed, and how many rows and files it has.
+
+    Raises:
+        GeolakeError: rows, a format or a mode that are not understood.
+        SchemaError: columns that the format cannot store.
+        AlreadyThereError: the location of a new table has one already.
+        RefusedError: a feature of the table forbids the change.
+        ConflictError: another writer committed what the change depends on; nothing was committed.
+
+    Example:
+        >>> gl.write([], "new")
+        Traceback (most recent call last):
+        geolake_nb.errors.GeolakeError: expected rows to write, got a list; give a DataFrame ...
+        >>> import pyarrow as pa
+        >>> rows = pa.table({"id": [1], "geom": ["POINT (1 2)"]})
+        >>> from geolake_nb.api.writing import plan_write  # makes the plan that gl.write applies
+        >>> plan_write(rows, "new", columns={"geom": gl.geometry()})
+        Plan('write', '/.../new', '...')
     """
     plan = plan_write(
         rows,

@@ -130,11 +130,12 @@ class SkippedCheck:
 class Findings(Displayable, Sequence[Finding]):
     """The findings of one check, the worst first.
 
-    >>> good = Findings("/data/roads", ())
-    >>> print(good)
-    /data/roads: no findings
-    >>> len(good), good.exit_code(), good.counts[Severity.ERROR]
-    (0, 0, 0)
+    Example:
+        >>> good = Findings("/data/roads", ())
+        >>> print(good)
+        /data/roads: no findings
+        >>> len(good), good.exit_code(), good.counts[Severity.ERROR]
+        (0, 0, 0)
     """
 
     table: str
@@ -163,10 +164,17 @@ class Findings(Displayable, Sequence[Finding]):
         return {severity: sum(finding.severity is severity for finding in self.findings) for severity in Severity}
 
     def of(self, rule: str) -> tuple[Finding, ...]:
-        """The findings of one rule, or of a group of them such as `bounds`.
+        """The findings of one rule, or of a group of rules such as `bounds`.
 
-        >>> Findings("t", ()).of("bounds.missing")
-        ()
+        Args:
+            rule: the id of a rule, or what comes before its dot.
+
+        Returns:
+            The findings, the worst first.
+
+        Example:
+            >>> [finding.rule for finding in t.check().of("bounds")]
+            ['bounds.missing']
         """
         return tuple(
             finding for finding in self.findings if finding.rule == rule or finding.rule.startswith(f"{rule}.")
@@ -175,7 +183,15 @@ class Findings(Displayable, Sequence[Finding]):
     def exit_code(self, *, at_least: Severity = Severity.INFO) -> int:
         """What the shell command returns: 0 good, 1 findings, 2 errors in the table.
 
-        `at_least` ignores lower severities, so that a script can ignore information.
+        Args:
+            at_least: the lowest severity that counts, so that a script can ignore information.
+
+        Returns:
+            0, 1 or 2.
+
+        Example:
+            >>> t.check().exit_code(), t.check().exit_code(at_least=Severity.ERROR)
+            (1, 0)
         """
         ranks = [finding.severity.rank for finding in self.findings if finding.severity.rank <= at_least.rank]
         if not ranks:
@@ -185,8 +201,12 @@ class Findings(Displayable, Sequence[Finding]):
     def to_dict(self) -> dict[str, Any]:
         """The findings as plain values with stable keys, ready for JSON.
 
-        >>> Findings("t", ()).to_dict()
-        {'table': 't', 'counts': {'error': 0, 'warning': 0, 'info': 0}, 'findings': [], 'skipped_checks': []}
+        Returns:
+            A dict with the keys `table, counts, findings, skipped_checks`.
+
+        Example:
+            >>> t.check().to_dict()["counts"]
+            {'error': 0, 'warning': 1, 'info': 0}
         """
         return {
             "table": self.table,

@@ -14,8 +14,12 @@ __all__ = ["airports", "countries", "earthquakes", "storms"]
 def airports() -> pa.Table:
     """Airports and airfields of the whole world: ICAO code, elevation in feet, WKB points of longitude and latitude.
 
-    >>> airports().schema.names
-    ['code', 'name', 'city', 'country', 'elevation', 'location']
+    Returns:
+        An Arrow table.
+
+    Example:
+        >>> gl.demo.airports().schema.names
+        ['code', 'name', 'city', 'country', 'elevation', 'location']
     """
     return _shipped("airports")
 
@@ -23,8 +27,12 @@ def airports() -> pa.Table:
 def countries() -> pa.Table:
     """Countries with their outlines, coarse: WKB polygons that are cut at the antimeridian.
 
-    >>> countries().schema.names
-    ['name', 'continent', 'population', 'shape']
+    Returns:
+        An Arrow table.
+
+    Example:
+        >>> gl.demo.countries().schema.names
+        ['name', 'continent', 'population', 'shape']
     """
     return _shipped("countries")
 
@@ -32,8 +40,12 @@ def countries() -> pa.Table:
 def earthquakes() -> pa.Table:
     """Earthquakes of one week, 31 January to 7 February 2018: depth in kilometres, WKB points.
 
-    >>> earthquakes().schema.names
-    ['place', 'magnitude', 'time', 'depth', 'location']
+    Returns:
+        An Arrow table.
+
+    Example:
+        >>> gl.demo.earthquakes().schema.names
+        ['place', 'magnitude', 'time', 'depth', 'location']
     """
     return _shipped("earthquakes")
 
@@ -41,8 +53,12 @@ def earthquakes() -> pa.Table:
 def storms() -> pa.Table:
     """Tracks of the tropical storms of 2010 to 2024: WKB lines with M, the hours since the storm began.
 
-    >>> storms().schema.names
-    ['storm', 'season', 'basin', 'began', 'wind', 'track']
+    Returns:
+        An Arrow table.
+
+    Example:
+        >>> gl.demo.storms().schema.names
+        ['storm', 'season', 'basin', 'began', 'wind', 'track']
     """
     return _shipped("storms")
 

@@ -156,10 +156,14 @@ Huế; Hue; Vietnam; Latin
 def names() -> pa.Table:
     """Names of cities in 27 scripts, some in several spellings: `name`, `place` in English, `country`, `script`.
 
-    >>> names().schema.names
-    ['name', 'place', 'country', 'script']
-    >>> [row["name"] for row in names().to_pylist() if row["place"] == "Strasbourg"]
-    ['Straßburg', 'Strassburg', 'Strasbourg']
+    Returns:
+        An Arrow table.
+
+    Example:
+        >>> gl.demo.names().schema.names
+        ['name', 'place', 'country', 'script']
+        >>> [row["name"] for row in gl.demo.names().to_pylist() if row["place"] == "Strasbourg"]
+        ['Straßburg', 'Strassburg', 'Strasbourg']
     """
     import pyarrow as pa
 

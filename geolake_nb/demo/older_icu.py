@@ -19,8 +19,22 @@ _SECTIONS = "statsWithCollation"
 def older_icu(path: str | os.PathLike[str], *, version: str = "77.1.0.0") -> int:
     """Relabel the collated statistics of a Delta table under an older version of ICU, and commit that.
 
-    It simulates an engine with an older ICU. The smallest and greatest strings stay as they
-    are, so it is meant for the names of this package, which both versions sort alike. Returns the new table version.
+    It simulates an engine with an older ICU. The smallest and greatest strings stay as they are, so it is meant for
+    the names of this package, which both versions sort alike.
+
+    Args:
+        path: a Delta table.
+        version: the version of ICU that the statistics are labelled with.
+
+    Returns:
+        The version that was committed.
+
+    Raises:
+        OpenError: the path has no table.
+
+    Example:
+        >>> gl.demo.older_icu("roads")  # a table without collations: its files stay as they are
+        2
     """
     from geolake_nb.api.opening import open as open_table
     from geolake_nb.formats.delta.collate import hints_action

@@ -33,13 +33,22 @@ _HEAT = ((0.0, (150, 40, 90)), (0.4, (240, 110, 50)), (0.75, (255, 205, 90)), (1
 
 
 def scenes(folder: str | os.PathLike[str]) -> list[str]:
-    """Write the GeoTIFFs into a folder and return their paths, in the order of their names.
+    """Write small GeoTIFFs of storms and countries: many CRSs, one to four bands, dateline and poles.
 
     The same bytes every time: storm tracks, winds and countries of twelve places, each in a CRS of its own.
 
-    >>> import tempfile
-    >>> [Path(path).name for path in scenes(tempfile.mkdtemp())][:3]
-    ['aleutians.tif', 'antarctica.tif', 'arctic.tif']
+    Args:
+        folder: where the files are written; it is created where it does not exist.
+
+    Returns:
+        The paths of the files, in the order of their names.
+
+    Raises:
+        MissingDependencyError: rasterio is not installed.
+
+    Example:
+        >>> gl.demo.scenes("tiffs")[:3]
+        ['tiffs/aleutians.tif', 'tiffs/antarctica.tif', 'tiffs/arctic.tif']
     """
     try:
         import rasterio  # noqa: F401

@@ -21,8 +21,23 @@ _MARK = "demo table of geolake_nb"
 def airports_delta(folder: str | os.PathLike[str], *, spark: SparkSession | None = None, files: int = 96) -> str:
     """A Delta table of the airports that Spark writes: a geometry column, no geo bounds, files in no spatial order.
 
-    Each file holds airports of the whole world, as a load by key leaves them. An earlier table of this function in
-    the same folder is replaced.
+    Each file holds airports of the whole world, as a load by key leaves them.
+
+    Args:
+        folder: where the table is written; an earlier table of this function there is replaced.
+        spark: the session that writes; by default the running one, else a new local one.
+        files: how many files the table has.
+
+    Returns:
+        The folder.
+
+    Raises:
+        AlreadyThereError: the folder has other files.
+
+    Example:
+        >>> gl.demo.airports_delta("parcels")
+        Traceback (most recent call last):
+        geolake_nb.errors.AlreadyThereError: /.../parcels: the folder has other files; ...
     """
     from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's users know
 

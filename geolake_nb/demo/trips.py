@@ -20,14 +20,25 @@ _TOOL = "spatialbench-cli"
 
 
 def trips(folder: str | os.PathLike[str], *, scale: float = 0.1) -> str:
-    """The folder of four Parquet files of made-up taxi trips, 6 million for a scale of 1, without geo metadata.
+    """Four Parquet files of made-up taxi trips, 6 million for a scale of 1, without geo metadata.
 
-    Pick-up and drop-off are WKB points in plain binary columns. The same scale gives the same trips; existing
-    trips are not generated again.
+    Pick-up and drop-off are WKB points in plain binary columns. The same scale gives the same trips.
 
-    >>> trips("/tmp", scale=0)
-    Traceback (most recent call last):
-    geolake_nb.errors.GeolakeError: scale is 0; give a number above it, such as 0.1 for 600,000 trips
+    Args:
+        folder: where a folder for the trips is created; existing trips are not generated again.
+        scale: how many trips, in units of 6 million.
+
+    Returns:
+        The folder of the files.
+
+    Raises:
+        MissingDependencyError: spatialbench-cli is not installed.
+        GeolakeError: a scale that is not above 0, or the tool has failed.
+
+    Example:
+        >>> gl.demo.trips("/tmp", scale=0)
+        Traceback (most recent call last):
+        geolake_nb.errors.GeolakeError: scale is 0; give a number above it, such as 0.1 for 600,000 trips
     """
     if not scale > 0:
         raise GeolakeError(f"scale is {scale}", remedy="give a number above it, such as 0.1 for 600,000 trips")

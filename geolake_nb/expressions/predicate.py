@@ -342,8 +342,37 @@ def _constructor(op: SpatialOp) -> Callable[..., Spatial]:
         return Spatial.of(op, column, shape, crs=crs)
 
     construct.__name__ = construct.__qualname__ = op.value.replace("-", "_")
-    construct.__doc__ = f"`{op.sql}` of a column and a shapely geometry, WKB, WKT or a box."
+    construct.__doc__ = f"""`{op.sql}`: the shape of a row {_RELATIONS[op]}.
+
+    Args:
+        column: the geo column; `a.b` is a nested one.
+        shape: a shapely geometry, WKB, WKT or a `Box`.
+        crs: the CRS of the shape; by default that of the column.
+
+    Returns:
+        A filter for `t.explain`, which `&`, `|` and `~` combine with others.
+
+    Raises:
+        PredicateError: a shape or a CRS that cannot be read.
+
+    Example:
+        >>> print(gl.{construct.__name__}("geom", "POINT (1 2)"))
+        {op.sql}(geom, ST_GeomFromText('POINT (1 2)'))
+    """
     return construct
+
+
+_RELATIONS = {
+    SpatialOp.CONTAINS: "contains the given one",
+    SpatialOp.COVERED_BY: "has no point outside of the given one",
+    SpatialOp.COVERS: "leaves no point of the given one outside",
+    SpatialOp.CROSSES: "crosses the given one",
+    SpatialOp.EQUALS: "has the same points as the given one",
+    SpatialOp.INTERSECTS: "shares a point with the given one",
+    SpatialOp.OVERLAPS: "overlaps the given one, and neither covers the other",
+    SpatialOp.TOUCHES: "meets the given one at its boundary alone",
+    SpatialOp.WITHIN: "lies within the given one",
+}
 
 
 st_contains = _constructor(SpatialOp.CONTAINS)
@@ -358,10 +387,22 @@ st_within = _constructor(SpatialOp.WITHIN)
 
 
 def st_disjoint(column: str | ColumnPath, shape: Shape, *, crs: str | None = None) -> Not:
-    """`NOT ST_Intersects`: the two share no point.
+    """`NOT ST_Intersects`: the shape of a row and the given one share no point.
 
-    >>> print(st_disjoint("geom", "POINT (1 2)"))
-    NOT (ST_Intersects(geom, ST_GeomFromText('POINT (1 2)')))
+    Args:
+        column: the geo column; `a.b` is a nested one.
+        shape: a shapely geometry, WKB, WKT or a `Box`.
+        crs: the CRS of the shape; by default that of the column.
+
+    Returns:
+        A filter for `t.explain`, which `&`, `|` and `~` combine with others.
+
+    Raises:
+        PredicateError: a shape or a CRS that cannot be read.
+
+    Example:
+        >>> print(gl.st_disjoint("geom", "POINT (1 2)"))
+        NOT (ST_Intersects(geom, ST_GeomFromText('POINT (1 2)')))
     """
     return Not(st_intersects(column, shape, crs=crs))
 

@@ -48,18 +48,30 @@ def bounds(
     type: GeometryType | GeographyType | str | None = None,
     name: str = "column",
 ) -> ColumnStats:
-    """The box, the type codes and the counts of a column; `name` is used in the warning about a bad value.
+    """The box, the type codes and the counts of a column of geometries or geographies.
 
-    `type` may be a string, such as `geography(OGC:CRS84, karney)`; without one it is a geometry.
     Binary columns of any layout are read as WKB or EWKB, `geoarrow` types as what they are, text as the type's
     encoding says. An unreadable value leaves the column without bounds, but is still counted.
 
-    >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
-    >>> stats = bounds(pa.array([point, None]))
-    >>> stats.box.xmin, stats.types, stats.null_count
-    (1.0, (1,), 1)
-    >>> bounds(pa.array([], pa.binary())).box is None
-    True
+    Args:
+        column: an Arrow array or chunked array.
+        type: the type of the column, also as text such as `geography(OGC:CRS84, karney)`; by default a geometry.
+        name: the name of the column in the warning about a value that cannot be read.
+
+    Returns:
+        The statistics that a table stores for the column.
+
+    Raises:
+        SchemaError: not an Arrow array, or a type that cannot be read.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+        >>> stats = gl.bounds(pa.array([point, None]))
+        >>> stats.box.xmin, stats.types, stats.null_count
+        (1.0, (1,), 1)
+        >>> gl.bounds(pa.array([], pa.binary())).box is None
+        True
     """
     return bounds_of_chunks([column], type=type, name=name)
 

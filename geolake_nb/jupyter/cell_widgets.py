@@ -22,7 +22,14 @@ class DisplayedInCell:
         return super()._repr_mimebundle_(**options)  # type: ignore[misc]
 
     def close(self) -> None:
-        """Close the widget."""
+        """Close the widget; showing it again opens it again.
+
+        Example:
+            >>> m = t.map()
+            >>> m.close()
+            >>> m.comm is None
+            True
+        """
         super().close()  # type: ignore[misc]
         self.__dict__.pop("_repr_mimebundle_", None)  # what hides the method of the class: it would show nothing again
 

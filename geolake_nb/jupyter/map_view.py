@@ -47,7 +47,14 @@ _NOT_IN_A_PAGE = frozenset({"drawn", "measure", "page", "page_request", "selecte
 
 
 class GeolakeMap(MapWidget):
-    """The files of a table on a map. `m.window`, `m.verdict` and `m.selected` follow what is drawn in the browser."""
+    """The files of a table on a map. `window`, `verdict` and `selected` follow what is drawn in the browser.
+
+    Example:
+        >>> m = t.map()
+        >>> m.window = [5, 45, 12, 52]  # as if drawn in the browser
+        >>> m.verdict["files_read"], m.explanation.total.files
+        (3, 3)
+    """
 
     def __init__(
         self,
@@ -96,17 +103,44 @@ class GeolakeMap(MapWidget):
         return self.snapshot.files.table.take(np.asarray(self.selected_ids, np.int64))
 
     def select(self, files: Sequence[int] | npt.NDArray[np.int64]) -> None:
-        """Select files by their rows in the file table."""
+        """Select files, as a click or a lasso does.
+
+        Args:
+            files: rows of the file table.
+
+        Raises:
+            GeolakeError: a row that the file table does not have.
+
+        Example:
+            >>> m = t.map()
+            >>> m.select([0, 2])
+            >>> m.selected["path"].to_pylist()
+            ['part-0.parquet', 'part-2.parquet']
+        """
         chosen = np.unique(np.asarray(files, np.int64))
         if len(chosen) and not 0 <= chosen[0] <= chosen[-1] < len(self.snapshot.files):
             raise GeolakeError(f"the map has the files 0 to {len(self.snapshot.files) - 1:,}")
         self.selected_items = pack_uint32(chosen)
 
     def explain(self, where: FilterInput | None, *, box_crs: str | Crs | CrsLike | None = None) -> Explanation | None:
-        """Mark what a filter reads; a window narrows it further. `None` removes the filter.
+        """Mark what a filter reads; a window narrows it further.
 
-        Filters and areas are those of `t.explain`: an area without a CRS of its own is in `box_crs`, else in the CRS
-        of the column.
+        Args:
+            where: a filter or an area, as in `Table.explain`; `None` removes the filter.
+            box_crs: the CRS of an area that has none of its own; by default the CRS of the column.
+
+        Returns:
+            What the filter and the window read; `None` without either.
+
+        Raises:
+            PredicateError: a filter that cannot be read; the marks stay as they were.
+
+        Example:
+            >>> m = t.map()
+            >>> m.explain("id < 3").read.files
+            3
+            >>> m.explain(None) is None
+            True
         """
         predicate: Predicate | None = None
         if where is not None:
@@ -121,14 +155,38 @@ class GeolakeMap(MapWidget):
         return self.explanation
 
     def show_row_groups(self) -> None:
-        """Draw the boxes of the row groups in the selected files, or in all where none is selected: reads footers."""
+        """Draw the boxes of the row groups in the selected files, or in all where none is selected: reads footers.
+
+        Raises:
+            GeolakeError: no file or too many files are selected, or the map is that of a preview.
+
+        Example:
+            >>> m = t.map()
+            >>> m.show_row_groups()
+            >>> [overlay["name"] for overlay in m.overlays]
+            ['row groups (3 of 3 have bounds)']
+        """
         from geolake_nb.jupyter.map_overlays import row_group_overlay
 
         chosen = self._chosen_files()
         self._put_overlay(*row_group_overlay(self._open_table("row groups"), self.column, chosen))
 
     def show_geometries(self, path: str, limit: int = 1000) -> None:
-        """Draw geometries of one file, spread over its rows: reads its geo column."""
+        """Draw geometries of one file, spread over its rows: reads its geo column.
+
+        Args:
+            path: a data file, as the file table names it.
+            limit: how many geometries to draw at most.
+
+        Raises:
+            GeolakeError: the table does not have the file, or the map is that of a preview.
+
+        Example:
+            >>> m = t.map()
+            >>> m.show_geometries("part-0.parquet")
+            >>> [overlay["kind"] for overlay in m.overlays]
+            ['points']
+        """
         from geolake_nb.jupyter.map_overlays import geometry_overlays
 
         table = self._open_table("geometries")
@@ -136,7 +194,17 @@ class GeolakeMap(MapWidget):
             self._put_overlay(overlay, data)
 
     def show_footprints(self) -> None:
-        """Draw the true outlines of rasters in place of the stored bounds: reads the metadata columns of the files."""
+        """Draw the true outlines of rasters in place of the stored bounds: reads the metadata columns of the files.
+
+        Raises:
+            GeolakeError: the column has no rasters, or the map is that of a preview.
+
+        Example:
+            >>> m = gl.open("scenes").map()
+            >>> m.show_footprints()
+            >>> len(m.ring_items) // 4  # outlines
+            3
+        """
         from geolake_nb.jupyter.map_overlays import raster_layers
 
         if not isinstance(geo_type_of(self.snapshot, self.column), RasterType):
@@ -149,7 +217,19 @@ class GeolakeMap(MapWidget):
         self._put_overlay(overlay, data)
 
     def beside(self, other: GeolakeMap) -> Any:
-        """Both maps in one row: they move together, and a window in one applies to the other too."""
+        """Both maps in one row: they move together, and a window in one applies to the other too.
+
+        Args:
+            other: the map of another table, or of another version.
+
+        Returns:
+            A widget with both maps.
+
+        Example:
+            >>> pair = t.at(0).map().beside(t.map())
+            >>> [view.title for view in pair.children]
+            ['roads: geom, version 0', 'roads: geom, version 1']
+        """
         import ipywidgets
 
         if other.window is None:
@@ -158,7 +238,18 @@ class GeolakeMap(MapWidget):
         return side_by_side(self, other)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the map as one HTML file that needs neither a kernel nor a network."""
+        """Write the map as one HTML file that needs neither a kernel nor a network.
+
+        Args:
+            path: the file to write.
+
+        Returns:
+            The path of the file.
+
+        Example:
+            >>> t.map().to_html("map.html").name
+            'map.html'
+        """
         with written_file(path, self.snapshot) as target:
             target.write_text(map_page(page_traits(self), title=self.title), encoding="utf-8")
         return target

@@ -191,7 +191,15 @@ class MapWidget(DisplayedInCell, anywidget.AnyWidget):
         return np.frombuffer(self.selected_items, dtype="<u4")
 
     def on_describe(self, describe: Callable[[int], Sequence[tuple[str, str]]]) -> None:
-        """Answers the pointer that rests on an item without a name: pairs of label and value."""
+        """Answer the pointer that rests on an item without a name.
+
+        Args:
+            describe: a function from the number of an item to pairs of label and value.
+
+        Example:
+            >>> widget = MapWidget(boxes=pack_float64([[0, 0, 1, 1]]))
+            >>> widget.on_describe(lambda item: [("file", f"part-{item}.parquet")])
+        """
 
         def answer(_: object, message: object, __: object) -> None:
             if not isinstance(message, dict) or message.get("type") != "describe":

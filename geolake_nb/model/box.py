@@ -21,10 +21,11 @@ class Box:
 
     `xmin > xmax` means that the box crosses the antimeridian: it holds x when `x >= xmin or x <= xmax`.
 
-    >>> Box(170, -20, -170, -10).wraps
-    True
-    >>> Box(0, 0, 1, 1).union(Box(2, 2, 3, 3))
-    Box(xmin=0.0, ymin=0.0, xmax=3.0, ymax=3.0, zmin=None, zmax=None, mmin=None, mmax=None)
+    Example:
+        >>> gl.Box(170, -20, -170, -10).wraps
+        True
+        >>> gl.Box(0, 0, 1, 1).union(gl.Box(2, 2, 3, 3))
+        Box(xmin=0.0, ymin=0.0, xmax=3.0, ymax=3.0, zmin=None, zmax=None, mmin=None, mmax=None)
     """
 
     xmin: float
@@ -77,21 +78,31 @@ class Box:
     def unwrapped(self) -> Box:
         """The same box without wraparound: x over the whole circle if it crosses the antimeridian.
 
-        >>> Box(170, 0, -170, 1).unwrapped().xmin
-        -180.0
+        Returns:
+            A box whose xmin is at most its xmax.
+
+        Example:
+            >>> gl.Box(170, 0, -170, 1).unwrapped().xmin
+            -180.0
         """
         if not self.wraps:
             return self
         return Box(-180.0, self.ymin, 180.0, self.ymax, self.zmin, self.zmax, self.mmin, self.mmax)
 
     def union(self, other: Box, *, circular: bool = False) -> Box:
-        """The smallest box that holds both; with `circular`, x is a longitude and may wrap to stay small.
+        """The smallest box that holds both.
 
-        A box that wraps already makes the union circular: no plane contains it.
+        Args:
+            other: another box. One that wraps makes the union circular: no plane contains it.
+            circular: whether x is a longitude and may wrap to stay small.
 
-        >>> east, west = Box(170, 0, 180, 1), Box(-180, 0, -170, 1)
-        >>> east.union(west).xmin, east.union(west, circular=True).xmin
-        (-180.0, 170.0)
+        Returns:
+            The union; an axis that one of them lacks is that of the other.
+
+        Example:
+            >>> east, west = gl.Box(170, 0, 180, 1), gl.Box(-180, 0, -170, 1)
+            >>> east.union(west).xmin, east.union(west, circular=True).xmin
+            (-180.0, 170.0)
         """
         if circular or self.wraps or other.wraps:
             xmin, xmax = longitude.cover([(self.xmin, self.xmax), (other.xmin, other.xmax)])
@@ -103,18 +114,32 @@ class Box:
         return Box(xmin, ymin, xmax, ymax, zmin, zmax, mmin, mmax)
 
     def contains(self, other: Box) -> bool:
-        """Whether every x, y of the other box lies in this one (Z and M are not compared).
+        """Whether every x, y of another box lies in this one (Z and M are not compared).
 
-        >>> Box(170, 0, -170, 1).contains(Box(175, 0, 180, 1))
-        True
+        Args:
+            other: the other box.
+
+        Returns:
+            True where it does; equal boxes contain each other.
+
+        Example:
+            >>> gl.Box(170, 0, -170, 1).contains(gl.Box(175, 0, 180, 1))
+            True
         """
         return self.ymin <= other.ymin and other.ymax <= self.ymax and _x_contains(self, other)
 
     def intersects(self, other: Box) -> bool:
-        """Whether the boxes share an x, y (Z and M are not compared); touching counts.
+        """Whether the boxes share an x, y (Z and M are not compared).
 
-        >>> Box(170, 0, -170, 1).intersects(Box(-175, 1, 0, 2))
-        True
+        Args:
+            other: the other box.
+
+        Returns:
+            True where they do; touching counts.
+
+        Example:
+            >>> gl.Box(170, 0, -170, 1).intersects(gl.Box(-175, 1, 0, 2))
+            True
         """
         return self.ymin <= other.ymax and other.ymin <= self.ymax and _x_intersects(self, other)
 

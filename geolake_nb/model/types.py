@@ -174,14 +174,25 @@ DataType = GeometryType | GeographyType | RasterType | StringType | PrimitiveTyp
 
 
 def geometry(crs: str | Crs | CrsLike | None = None, *, encoding: str | GeometryEncoding | None = None) -> GeometryType:
-    """The type of shapes on a plane, by the text of its CRS, a `Crs` or a `pyproj.CRS`; OGC:CRS84 by default.
+    """The type of shapes on a plane.
 
-    Values are WKB unless an encoding is given; a Havasu table stores a column with a CRS and no encoding as EWKB.
+    Args:
+        crs: the CRS as text, as a `Crs` or as a `pyproj.CRS`; OGC:CRS84 by default.
+        encoding: how the values are stored, WKB by default; a Havasu table stores a column with a CRS and no
+            encoding as EWKB.
 
-    >>> geometry("EPSG:3857").crs
-    Crs('EPSG:3857')
-    >>> geometry() == geometry("OGC:CRS84")
-    True
+    Returns:
+        A type for `columns=` of `gl.write` and of the plans.
+
+    Raises:
+        CrsError: a CRS that cannot be read.
+        SchemaError: an unknown encoding.
+
+    Example:
+        >>> gl.geometry("EPSG:3857").crs
+        Crs('EPSG:3857')
+        >>> gl.geometry() == gl.geometry("OGC:CRS84")
+        True
     """
     return GeometryType(
         CRS84 if crs is None else Crs.parse(crs),
@@ -194,13 +205,25 @@ def geometry(crs: str | Crs | CrsLike | None = None, *, encoding: str | Geometry
 def geography(
     crs: str | Crs | CrsLike = CRS84, algorithm: str | EdgeAlgorithm = EdgeAlgorithm.SPHERICAL
 ) -> GeographyType:
-    """The type of shapes on the Earth, by its CRS and the algorithm of its edges.
+    """The type of shapes on the Earth.
 
-    >>> geography(algorithm="karney").algorithm
-    <EdgeAlgorithm.KARNEY: 'karney'>
-    >>> geography("EPSG:3857")
-    Traceback (most recent call last):
-    geolake_nb.errors.SchemaError: EPSG:3857: a geography has longitudes and latitudes; use geometry(...)
+    Args:
+        crs: the CRS as text, as a `Crs` or as a `pyproj.CRS`; it has longitudes and latitudes.
+        algorithm: how an edge runs from one vertex to the next.
+
+    Returns:
+        A type for `columns=` of `gl.write` and of the plans.
+
+    Raises:
+        CrsError: a CRS that cannot be read.
+        SchemaError: a projected CRS, or an unknown algorithm.
+
+    Example:
+        >>> gl.geography(algorithm="karney").algorithm
+        <EdgeAlgorithm.KARNEY: 'karney'>
+        >>> gl.geography("EPSG:3857")
+        Traceback (most recent call last):
+        geolake_nb.errors.SchemaError: EPSG:3857: a geography has longitudes and latitudes; use ...
     """
     system = Crs.parse(crs)
     if system.is_projected:
@@ -212,7 +235,11 @@ def geography(
 def raster() -> RasterType:
     """The type of rasters, in the one encoding that Havasu defines.
 
-    >>> raster()
-    RasterType(encoding='v1')
+    Returns:
+        A type for `columns=` of `gl.write`.
+
+    Example:
+        >>> gl.raster()
+        RasterType(encoding='v1')
     """
     return RasterType()

@@ -24,6 +24,7 @@ PAGES = (
     "magics.md",
     "findings.md",
     "errors.md",
+    "api.md",
     "delta-features.md",
     "json.md",
     "changes.md",
@@ -79,4 +80,5 @@ def _sections() -> dict[str, tuple[str, str]]:
                 continue  # about several commands, which lead to it
             # A command takes precedence over the magic of the same name: a cell shows the options of a magic itself.
             sections.setdefault(name.lower(), (name, f"## {part}"))
-    return pages | sections
+    # `geolake help findings` prints the page; the class `Findings` has its section on that of the API.
+    return pages | {key: part for key, part in sections.items() if key not in pages}

@@ -9,8 +9,9 @@ def pages() -> dict[str, str]:
     """The Markdown of each page by the name of its file.
 
     >>> sorted(pages())
-    ['commands.md', 'errors.md', 'findings.md', 'magics.md']
+    ['api.md', 'commands.md', 'errors.md', 'findings.md', 'magics.md']
     """
+    from geolake_nb.reference.api_page import api_page
     from geolake_nb.reference.command_page import command_page
     from geolake_nb.reference.error_page import error_page
     from geolake_nb.reference.finding_page import finding_page
@@ -21,4 +22,5 @@ def pages() -> dict[str, str]:
         "magics.md": magic_page(),
         "findings.md": finding_page(),
         "errors.md": error_page(),
+        "api.md": api_page(),
     }

@@ -108,7 +108,13 @@ class IfComplete:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Explanation(LiveDisplayable):
-    """What a filter reads of a table, and why each file is kept or skipped."""
+    """What a filter reads of a table, and why each file is kept or skipped.
+
+    Example:
+        >>> answer = t.explain((5, 45, 12, 52))
+        >>> answer.read
+        Amount(files=3, rows=12, bytes=3078)
+    """
 
     where: Predicate
     """The filter, bound to the table."""
@@ -180,6 +186,10 @@ class Explanation(LiveDisplayable):
 
         Returns:
             An iterator over dicts with the keys `path, bytes, rows, kept, reason, detail`.
+
+        Example:
+            >>> next(t.explain((5, 45, 12, 52)).iter_files())["reason"]
+            'no_bounds'
         """
         for batch in self.files.to_batches(max_chunksize=_FILES_AT_ONCE):
             yield from batch.to_pylist()
@@ -195,11 +205,28 @@ class Explanation(LiveDisplayable):
         return self.files.filter(pa.array(~self.pruning.kept))
 
     def by_reason(self) -> dict[ScanReason, Amount]:
-        """How much each reason keeps or skips, those that keep first."""
+        """How much each reason keeps or skips, those that keep first.
+
+        Returns:
+            The files, rows and bytes of each reason that occurs.
+
+        Example:
+            >>> amounts = t.explain((5, 45, 12, 52)).by_reason()
+            >>> [(reason.text, amount.files) for reason, amount in amounts.items()]
+            [('no bounds', 3)]
+        """
         return dict(sorted(self.amounts.items(), key=lambda item: (not item[0].kept, -item[1].files)))
 
     def details(self) -> dict[str, int]:
-        """The texts on bounds that are not usable, each with the number of files, the most frequent first."""
+        """The texts on bounds that are not usable, the most frequent first.
+
+        Returns:
+            The number of files of each text.
+
+        Example:
+            >>> t.explain((5, 45, 12, 52)).details()
+            {}
+        """
         counted = pc.value_counts(self._details().drop_null())
         pairs = [(count["values"], count["counts"]) for count in counted.to_pylist()]
         return dict(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
@@ -215,7 +242,7 @@ class Explanation(LiveDisplayable):
         return pc.if_else(pa.array(unusable), problem, nothing)
 
     def to_dict(self, *, files: bool = False) -> dict[str, Any]:
-        """The answer with plain values, for JSON.
+        """The answer with plain values, ready for JSON.
 
         | key | value |
         |---|---|
@@ -230,6 +257,16 @@ class Explanation(LiveDisplayable):
         | `engines` | a list, see `EngineFact.to_dict` |
         | `notes` | a list of texts |
         | `files` | only with `files=True`: a list of `path`, `bytes`, `rows`, `kept`, `reason`, `detail` |
+
+        Args:
+            files: add the list of all files.
+
+        Returns:
+            A dict with the keys above.
+
+        Example:
+            >>> t.explain((5, 45, 12, 52)).to_dict()["read"]
+            {'files': 3, 'rows': 12, 'bytes': 3078}
         """
         complete = self.if_complete
         answer: dict[str, Any] = {

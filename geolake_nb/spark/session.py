@@ -27,10 +27,24 @@ _GEO_PREVIEW = "spark.databricks.delta.geo.preview.enabled"
 
 
 def session(*, options: Mapping[str, str] | None = None) -> SparkSession:
-    """The running session, else a new one on all cores of this machine, with Delta and Iceberg and further `options`.
+    """The running session, else a new one on all cores of this machine, with Delta and Iceberg.
 
     A new one prints nothing in a notebook or a shell, and leaves nothing in the current folder: tables without a path
     last as long as it does.
+
+    Args:
+        options: further options of a new session.
+
+    Returns:
+        A session; plans that are applied without one use it.
+
+    Raises:
+        MissingDependencyError: PySpark or Java is not installed.
+        JobError: Spark does not start.
+
+    Example:
+        >>> spark = gl.session(options={"spark.driver.memory": "8g"})  # doctest: +SKIP
+        >>> t.plan_rewrite(cluster_by="geom").apply(spark=spark)  # doctest: +SKIP
     """
     return _session(None, options or {})
 

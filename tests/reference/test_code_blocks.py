@@ -75,7 +75,7 @@ def test_commands_inside_a_text_can_be_typed(path):
 
 @documents
 def test_every_language_is_one_that_is_checked(path):
-    assert {code.language for code in READ[path].codes} <= {"", "sh", "python", "ipython", "text"}
+    assert {code.language for code in READ[path].codes} <= {"", "sh", "python", "ipython", "pycon", "text"}
 
 
 @documents

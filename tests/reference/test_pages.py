@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ from geolake_nb.formats.rules import RULES
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS
 from geolake_nb.reference import FOLDER, PAGES, section, topics
 from geolake_nb.reference.pages import pages
+from geolake_nb.reference.public_api import public_classes, public_functions
 from tests.no_row_lost.feature_page import PAGE, feature_page
 from tests.reference.markdown_reading import read_page
 
@@ -62,6 +64,8 @@ def headings_wanted():
         "findings.md": {rule.id for rule in RULES},
         "errors.md": set(kinds_of_error()),
         "delta-features.md": set(),
+        "api.md": {function.name for function in public_functions()}
+        | {name for kind in public_classes() for name in (kind.name, *(method.name for method in kind.methods))},
     }
 
 
@@ -109,7 +113,8 @@ def test_every_topic_has_a_text_of_a_hundred_columns_without_marks():
     for topic in topics():
         text = section(topic)
         assert section(topic.upper()) == text
-        assert not any(mark in text for mark in ("](", "`", "**", "|--")), topic
+        assert not any(mark in text for mark in ("](", "`", "|--")), topic
+        assert not re.search(r"\*\*[^*]+\*\*", text), topic
         assert max(map(len, text.splitlines())) <= 100, topic
 
 
@@ -127,7 +132,10 @@ def test_the_section_of_a_rule_says_why_and_what_to_type():
         ("ConflitError", "did you mean ConflictError"),
         ("layout", "did you mean layout.large_files or layout.overlap or layout.small_files?"),
         ("../errors", "errors"),
-        ("zzzzzz", "use a command, or one of: architecture, benchmarks, changes, commands, comparison, delta-features"),
+        (
+            "zzzzzz",
+            "use a command, or one of: api, architecture, benchmarks, changes, commands, comparison, delta-features",
+        ),
     ],
 )
 def test_an_unknown_topic_is_a_sentence(topic, message):
