@@ -26,7 +26,7 @@ PYTHON = str(BIN / "python")
 
 
 def install() -> None:
-    """Make the environment from the lock file, unless it is there already."""
+    """Make the environment from the lock file, unless it exists."""
     state = hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in ("pyproject.toml", "requirements.lock")))
     stamp = VENV / f"geolake-{state.hexdigest()[:16]}"
     if stamp.exists():

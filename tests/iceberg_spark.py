@@ -39,9 +39,9 @@ def plain(value):
     if isinstance(value, (bytes, bytearray)):
         return bytes(value).hex()
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(part) for part in value]
     return value if isinstance(value, (int, float, str, bool, type(None))) else str(value)
 
 

@@ -106,7 +106,7 @@ def project(predicate: Predicate, statistics: Statistics) -> Projection:
     >>> near = bind(st_intersects("geom", "POINT (1 1)"), schema)
     >>> boxes = BoxColumn.from_boxes([Box(0, 0, 2, 2), Box(5, 5, 6, 6), None])
     >>> result = project(near, Statistics(3, boxes={("geom",): boxes}))
-    >>> [Verdict(one).name for one in result.verdicts]
+    >>> [Verdict(verdict).name for verdict in result.verdicts]
     ['MIGHT_MATCH', 'CANNOT_MATCH', 'UNKNOWN']
     >>> result.reasons[0].text, result.reasons[0].files
     ('geom has no box', 1)

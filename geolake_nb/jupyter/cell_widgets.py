@@ -54,7 +54,7 @@ def close_whole(*widgets: Any) -> None:
     >>> kept, gone = ipywidgets.Button(), ipywidgets.Button()
     >>> pair, other = ipywidgets.HBox([kept, gone]), ipywidgets.VBox([kept])
     >>> close_whole(pair)
-    >>> [one.comm is None for one in (pair, pair.layout, gone, gone.style, kept, kept.style, other)]
+    >>> [widget.comm is None for widget in (pair, pair.layout, gone, gone.style, kept, kept.style, other)]
     [True, True, True, True, False, False, False]
     """
     from ipywidgets.widgets.widget import _instances

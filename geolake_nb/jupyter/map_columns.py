@@ -91,7 +91,7 @@ def color_columns(files: FileTable, placed: PlacedBoxes, *, added: pa.Array | No
     >>> from geolake_nb.model.file_table import FileTable
     >>> from geolake_nb.jupyter.map_layers import place_boxes
     >>> files = FileTable.of(path=pa.array(["a"]), bytes=pa.array([9]), rows=pa.array([None], pa.int64()))
-    >>> [one.key for one in color_columns(files, place_boxes(BoxColumn.from_boxes([None]), CRS84))]
+    >>> [column.key for column in color_columns(files, place_boxes(BoxColumn.from_boxes([None]), CRS84))]
     ['rows', 'bytes']
     """
     table = files.table

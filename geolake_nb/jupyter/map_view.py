@@ -465,7 +465,7 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
     """Two maps that move together.
 
     >>> pair = side_by_side(MapWidget(title="before"), MapWidget(title="after"))
-    >>> [one.title for one in pair.children]
+    >>> [view.title for view in pair.children]
     ['before', 'after']
     """
     import ipywidgets

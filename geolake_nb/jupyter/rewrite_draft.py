@@ -78,8 +78,8 @@ def cluster_columns(schema: Schema, partition_by: Sequence[str] = ()) -> tuple[C
 
     >>> from geolake_nb.model.schema import Schema
     >>> from geolake_nb.model.types import Field, PrimitiveType, StructType
-    >>> held = (Field("day", PrimitiveType("date")), Field("s", StructType()), Field("g", GeometryType()))
-    >>> [one.path for one in cluster_columns(Schema(StructType(held)))]
+    >>> fields = (Field("day", PrimitiveType("date")), Field("s", StructType()), Field("g", GeometryType()))
+    >>> [column.path for column in cluster_columns(Schema(StructType(fields)))]
     ['g', 'day']
     """
     columns = []

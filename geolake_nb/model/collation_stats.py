@@ -219,8 +219,8 @@ def with_collated_range(
     The values are written whole. One that is longer than `max_length` is left out, never cut: a prefix of
     a string may sort after it.
 
-    >>> found = StringRange("Ärger", "Zebra")
-    >>> with_collated_range({"numRecords": 2}, ("name",), Collation.parse("icu.de.76.1"), found)
+    >>> names = StringRange("Ärger", "Zebra")
+    >>> with_collated_range({"numRecords": 2}, ("name",), Collation.parse("icu.de.76.1"), names)
     ... # doctest: +NORMALIZE_WHITESPACE
     {'numRecords': 2, 'statsWithCollation': {'icu.de.76.1':
       {'minValues': {'name': 'Ärger'}, 'maxValues': {'name': 'Zebra'}}}}

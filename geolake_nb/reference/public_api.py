@@ -114,7 +114,7 @@ def public_classes() -> Iterator[PublicClass]:
     from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.scan.explanation import Explanation
 
-    held = [Table, Plan, Report, Explanation, Findings, GeolakeMap]
+    listed = [Table, Plan, Report, Explanation, Findings, GeolakeMap]
     exported = [getattr(gl, name) for name in gl.__all__]
-    more = [value for value in exported if inspect.isclass(value) and value not in held]
-    yield from (PublicClass(kind.__name__, kind) for kind in [*held, *more])
+    more = [value for value in exported if inspect.isclass(value) and value not in listed]
+    yield from (PublicClass(kind.__name__, kind) for kind in [*listed, *more])

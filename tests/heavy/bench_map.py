@@ -87,12 +87,12 @@ lonboard.Map(lonboard.PolygonLayer.from_geopandas(frame, opacity=0.5), basemap=N
 # lonboard draws by WebGL, which no script can look into: the first call that draws a corner of every box counts.
 WATCH_WEBGL = """count => {
   const sizes = { drawArrays: [2], drawElements: [1], drawArraysInstanced: [2, 3], drawElementsInstanced: [1, 4] };
-  let found = false;
-  for (const [name, places] of Object.entries(sizes)) {
+  let drawn = false;
+  for (const [name, indices] of Object.entries(sizes)) {
     const draw = WebGL2RenderingContext.prototype[name];
     WebGL2RenderingContext.prototype[name] = function (...words) {
-      if (!found && places.reduce((size, place) => size * words[place], 1) >= count) {
-        found = true;
+      if (!drawn && indices.reduce((size, index) => size * words[index], 1) >= count) {
+        drawn = true;
         requestAnimationFrame(() => (window.seen = Date.now() / 1000));
       }
       return draw.apply(this, words);

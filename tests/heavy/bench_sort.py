@@ -29,7 +29,7 @@ GPIO = "1.7.0"
 # DuckDB's spatial extension is a package of its own; gpio would fetch it from another host. There is none for DuckDB
 # 1.5.6, which gpio 1.7 asks for, so that DuckDB is put back to the release that it is made for.
 EXTENSION = ("duckdb==1.5.5", "duckdb-extension-spatial==1.5.5")
-FIND = "import duckdb_extension_spatial as found; print(found.__path__[0])"
+FIND = "import duckdb_extension_spatial as spatial; print(spatial.__path__[0])"
 
 
 def gpio() -> Path:

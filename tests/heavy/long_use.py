@@ -43,12 +43,12 @@ from IPython.display import HTML, clear_output, display
 import geolake_nb as gl
 %load_ext geolake_nb
 """
-# One cell each, run again at every round. What a user holds is `t`, `m` and `found`, each time another one.
+# One cell each, run again at every round. What a user holds is `t`, `m` and `answer`, each time another one.
 _CELLS = {
     "open": "t = gl.open({place!r}, storage_options={options!r})\nt",
     "map": "m = t.map(color='bytes')\nm",
     "window": "m.window = [5, 45, 20, 60]\nassert m.verdict['files_read'] == 1, m.verdict",
-    "explain": "found = t.explain('ST_Intersects(geom, ST_MakeEnvelope(5, 45, 20, 60))')\nfound",
+    "explain": "answer = t.explain('ST_Intersects(geom, ST_MakeEnvelope(5, 45, 20, 60))')\nanswer",
     "unnamed map": "t.map(where='ST_Intersects(geom, ST_MakeEnvelope(5, 45, 20, 60))')",
     "two maps": "t.map().beside(t.map())",
     "cleared": "for _ in range(2):\n    clear_output(wait=True)\n    display(t.map())",

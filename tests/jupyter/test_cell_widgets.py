@@ -13,8 +13,8 @@ from IPython.display import clear_output, display
 import geolake_nb as gl
 t = gl.open({folder!r})
 def live(*kinds):
-    found = [one for one in ipywidgets.widgets.widget._instances.values() if type(one).__name__ in kinds]
-    return sorted(getattr(one, "title", "") for one in found)
+    widgets = [widget for widget in ipywidgets.widgets.widget._instances.values() if type(widget).__name__ in kinds]
+    return sorted(getattr(widget, "title", "") for widget in widgets)
 """
 
 

@@ -352,7 +352,7 @@ class Matrix:
     def _wrong_rows(
         self, folder: Path, log: Log, base: _Built, expected: list[Row], operation: Operation | None = None
     ) -> Iterator[str]:
-        opens_less = log.features - base.log.features  # a one-way step that was agreed to
+        opens_less = log.features - base.log.features  # an irreversible step that was confirmed
         for engine in base.engines:
             try:
                 actual = self._rows(engine, folder, log)

@@ -93,7 +93,7 @@ def test_without_bounds_all_is_read(ran):
 def test_with_bounds_the_boxes_decide(ran, table):
     assert message(ran, "explain-repaired") == expected(table, 1)
     files, all_files, _, _ = expected(table, 1)
-    assert files == all_files == 96, "the story needs files that all lie over the window"
+    assert files == all_files == 96, "the story needs files that all overlap the window"
     assert "overlaps" in ran.text("explain-repaired")
 
 

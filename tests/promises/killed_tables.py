@@ -113,7 +113,7 @@ def delta_ids(folder: Path) -> list[int]:
     return sorted(id_ for path in live for id_ in pq.read_table(folder / path)["id"].to_pylist())
 
 
-# ---- changes whose data files are there already, so that only the commit is killed
+# ---- changes whose data files exist, so that only the commit is killed
 
 
 def planned(folder: Path, change: Change, *rows: pa.Table) -> None:

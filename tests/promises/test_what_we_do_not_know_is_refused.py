@@ -204,7 +204,7 @@ STORED: dict[str, tuple[Callable, Callable]] = {
     "parquet repair": (make_set, lambda table: table.plan_repair()),
     "parquet rewrite": (make_set, lambda table: table.plan_rewrite(cluster_by="geom")),
 }
-# What needs no Spark to go through where one writer is told of.
+# What needs no Spark where `single_writer` is given.
 ALONE = {"delta enable", "delta repair", "delta undo", "havasu undo", "parquet repair"}
 
 

@@ -185,10 +185,10 @@ def _is_reconciled(compacted: CommitFile) -> bool:
         for name, key in (("protocol", None), ("metaData", None), ("txn", "appId"), ("domainMetadata", "domain")):
             fields = action.get(name)
             if isinstance(fields, dict):
-                thing = name, None if key is None else str(fields.get(key))
-                if thing in seen:
+                action_key = name, None if key is None else str(fields.get(key))
+                if action_key in seen:
                     return False
-                seen.add(thing)
+                seen.add(action_key)
     actions = file_actions([compacted], [])
     added = actions.filter(actions["added"])
     return _are_distinct(file_keys(actions)) and _are_distinct(added["path"])

@@ -105,8 +105,8 @@ def _write(spark: SparkSession, store: Any, path: str, data: bytes) -> None:
         ) from None
 
 
-def _class_name(thing: Any) -> str:
-    return str(thing.getClass().getName())
+def _class_name(java_object: Any) -> str:
+    return str(java_object.getClass().getName())
 
 
 def _first_line(problem: Any) -> str:

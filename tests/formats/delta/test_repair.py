@@ -378,7 +378,7 @@ def test_no_bound_leaves_out_a_value_and_repair_settles(tmp_path_factory, drawn)
     assert table.repair(verify=True).is_empty
 
 
-def test_restating_keeps_doubles_bit_for_bit():
+def test_updated_statistics_keep_doubles_bit_for_bit():
     box = Box(np.nextafter(0.1, 1), -0.0, 1e300, 5e-324)
     action = with_updated_stats('{"path":"a"}', {("g",): NewStats(box, None)}, rows=1, has_vector=False)
     stats = json.loads(json.loads(action)["add"]["stats"])

@@ -213,7 +213,7 @@ def test_a_collation_is_edited_up_to_its_plan(lab, folder):
     card.wait_for()
     assert lab.python("editor.plan.hash") in card.inner_text()
     assert "name compares by icu.de_CI" in card.inner_text()
-    assert editor.get_by_role("button", name="Apply").is_disabled(), "the feature is a one-way step"
+    assert editor.get_by_role("button", name="Apply").is_disabled(), "the feature cannot be undone"
     assert lab.python(f'gl.open(r"{folder / "plain"}").version') == 0
 
 
