@@ -49,6 +49,13 @@ class Scan(Displayable):
 
     Each `to_...` method reads them. A file or row group is skipped where its statistics exclude a match, and every row
     of the others is tested, so that the answer is that of a full scan.
+
+    Example:
+        >>> print(t.scan("id < 2", columns=["id"]))
+        scan of /.../roads
+          where    id < 2
+          columns  id
+          reads    3 of 3 files
     """
 
     def __init__(
@@ -101,7 +108,18 @@ class Scan(Displayable):
         return self._run.metrics
 
     def explain(self) -> Explanation:
-        """Which files and row groups the scan reads, and why; reads the footers of the data files."""
+        """Which files and row groups the scan reads, and why; reads the footers of the data files.
+
+        Returns:
+            The answer of `Table.explain` to the filter of the scan.
+
+        Raises:
+            GeolakeError: the scan has no filter.
+
+        Example:
+            >>> t.scan((5, 45, 12, 52)).explain().total.files
+            3
+        """
         from geolake_nb.scan.explain import explain
 
         where: Any = self.where
@@ -122,6 +140,10 @@ class Scan(Displayable):
 
         Returns:
             A `pyarrow.RecordBatchReader`, to be read once.
+
+        Example:
+            >>> sum(len(batch) for batch in t.scan(columns=["id"]).to_batches())
+            12
         """
         self._run = self._new_run(self._fields)
         return pa.RecordBatchReader.from_batches(self.schema, self._checked(self._run, on_progress, cancelled))
@@ -144,7 +166,11 @@ class Scan(Displayable):
             A `pyarrow.Table`.
 
         Raises:
-            GeolakeError: The rows take more than `max_bytes`.
+            GeolakeError: the rows take more than `max_bytes`.
+
+        Example:
+            >>> t.scan("id = 3", columns=["id"]).to_arrow().num_rows
+            3
         """
         most = _half_of_memory() if max_bytes is None else max_bytes
         batches: list[pa.RecordBatch] = []
@@ -161,7 +187,21 @@ class Scan(Displayable):
         return pa.Table.from_batches(batches, self.schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
-        """All rows as a pandas DataFrame, geometries as WKB; `options` are those of `to_arrow`."""
+        """All rows as a pandas DataFrame, geometries as WKB.
+
+        Args:
+            options: those of `to_arrow`.
+
+        Returns:
+            A pandas DataFrame.
+
+        Example:
+            >>> t.scan((5, 45, 12, 52), columns=["id"]).to_pandas()
+               id
+            0   0
+            1   1
+            2   2
+        """
         rows = self.to_arrow(**options)
         try:
             return rows.to_pandas()
@@ -170,10 +210,22 @@ class Scan(Displayable):
             return rows.to_pandas(date_as_object=False, timestamp_as_object=False, coerce_temporal_nanoseconds=False)
 
     def to_geopandas(self, **options: Any) -> gpd.GeoDataFrame:
-        """All rows as a GeoDataFrame with the CRS of each geo column; `options` are those of `to_arrow`.
+        """All rows as a GeoDataFrame with the CRS of each geo column.
+
+        Args:
+            options: those of `to_arrow`.
+
+        Returns:
+            A GeoDataFrame; its active geometry is the first geo column of the scan.
 
         Raises:
             MissingDependencyError: geopandas is not installed.
+            SchemaError: none of the columns holds geometries.
+
+        Example:
+            >>> frame = t.scan("id = 3").to_geopandas()
+            >>> frame.crs.to_string(), frame.geometry.x.tolist()
+            ('OGC:CRS84', [13.0, -67.0, 178.0])
         """
         try:
             import geopandas as gpd
@@ -197,14 +249,37 @@ class Scan(Displayable):
     def to_duckdb(self, connection: Any, name: str) -> Any:
         """A view of that name in a DuckDB connection; each query on it reads the rows again.
 
+        Args:
+            connection: a connection of duckdb.
+            name: the name of the view.
+
         Returns:
             The relation of the view.
+
+        Example:
+            >>> import duckdb
+            >>> connection = duckdb.connect()
+            >>> t.scan(columns=["id"]).to_duckdb(connection, "roads").limit(2).fetchall()
+            [(0,), (1,)]
         """
         connection.register(name, self)
         return connection.table(name)
 
     def to_sedona(self, session: Any, name: str | None = None) -> Any:
-        """The rows as a DataFrame of a SedonaDB session, and as a view if there is a name."""
+        """The rows as a DataFrame of a SedonaDB session, and as a view if there is a name.
+
+        Args:
+            session: a session of sedonadb.
+            name: the name of the view.
+
+        Returns:
+            A DataFrame of SedonaDB.
+
+        Example:
+            >>> import sedonadb
+            >>> t.scan((5, 45, 12, 52)).to_sedona(sedonadb.connect()).count()
+            3
+        """
         frame = session.create_data_frame(self.to_arrow())
         if name is not None:
             frame.to_view(name)
@@ -230,7 +305,15 @@ class Scan(Displayable):
         return frame if self.limit is None else frame.limit(self.limit)
 
     def count(self) -> int:
-        """How many rows there are: from metadata where that suffices, else only the columns of the filter are read."""
+        """How many rows there are: from metadata where that suffices, else only the columns of the filter are read.
+
+        Returns:
+            The number of rows, at most the limit of the scan.
+
+        Example:
+            >>> t.scan().count(), t.scan((5, 45, 12, 52)).count()
+            (12, 3)
+        """
         rows = self.table.files.table["rows"]
         if self.where is None and not rows.null_count:
             total = int(sum(rows.to_pylist()))

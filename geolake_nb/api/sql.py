@@ -45,7 +45,13 @@ class TableRead:
 
 @dataclass(eq=False)
 class SqlResult(Displayable):
-    """The answer of a query; it runs when its rows are first asked for."""
+    """The answer of a query; it runs when its rows are first asked for.
+
+    Example:
+        >>> answer = gl.sql("SELECT max(id) AS most FROM 'roads'")
+        >>> len(answer), answer.reads[0].metrics.rows_scanned
+        (1, 12)
+    """
 
     query: str
     _frame: Any = field(repr=False)
@@ -59,7 +65,18 @@ class SqlResult(Displayable):
         return tuple(self._reads)
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
+        """The rows as an Arrow table.
+
+        Returns:
+            A `pyarrow.Table`; geometries are marked as `geoarrow.wkb`.
+
+        Raises:
+            GeolakeError: SedonaDB cannot run the query, or a table cannot be read.
+
+        Example:
+            >>> gl.sql("SELECT id FROM roads WHERE id > 2", roads=t).to_arrow().num_rows
+            3
+        """
         if self._rows is None:
             from sedonadb._lib import SedonaError
 
@@ -71,11 +88,28 @@ class SqlResult(Displayable):
         return self._rows
 
     def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame."""
+        """The rows as a pandas DataFrame.
+
+        Returns:
+            A pandas DataFrame, geometries as WKB.
+
+        Example:
+            >>> gl.sql("SELECT count(*) AS n FROM roads", roads=t).to_pandas()["n"].tolist()
+            [12]
+        """
         return self.to_arrow().to_pandas()
 
     def to_geopandas(self) -> gpd.GeoDataFrame:
-        """The rows as a GeoDataFrame."""
+        """The rows as a GeoDataFrame.
+
+        Returns:
+            A GeoDataFrame; the answer has a geometry column.
+
+        Example:
+            >>> frame = gl.sql("SELECT geom FROM roads WHERE id = 3", roads=t).to_geopandas()
+            >>> sorted(frame.geometry.x)
+            [-67.0, 13.0, 178.0]
+        """
         import geopandas as gpd
 
         return gpd.GeoDataFrame.from_arrow(self.to_arrow())
@@ -110,6 +144,13 @@ def sql(query: str, **tables: Any) -> SqlResult:
     Raises:
         MissingDependencyError: SedonaDB is not installed.
         GeolakeError: SedonaDB cannot run the query, or a table cannot be opened or read.
+
+    Example:
+        >>> query = "SELECT id, count(*) AS n FROM roads WHERE id < 2 GROUP BY id ORDER BY id"
+        >>> gl.sql(query, roads=t).to_pandas()
+           id  n
+        0   0  3
+        1   1  3
     """
     from geolake_nb.api.opening import open as open_table
 

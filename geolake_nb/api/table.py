@@ -375,6 +375,18 @@ class Table(TablePlans, TableViews, Displayable):
 
         Returns:
             A `Scan`: `to_arrow`, `to_batches`, `to_pandas`, `to_geopandas` and `count` read the rows.
+
+        Raises:
+            PredicateError: a filter that cannot be read, or that names a column which the table does not have.
+            SchemaError: `columns` that the table does not have.
+            GeolakeError: a negative limit, or an unknown `on_error`.
+
+        Example:
+            >>> scan = t.scan((5, 45, 12, 52), columns=["id"])
+            >>> scan.to_pandas()["id"].tolist()
+            [0, 1, 2]
+            >>> scan.metrics.rows
+            3
         """
         from geolake_nb.api.scan import Scan
 
@@ -392,7 +404,20 @@ class Table(TablePlans, TableViews, Displayable):
         )
 
     def head(self, rows: int = 5) -> pd.DataFrame:
-        """The first rows, a GeoDataFrame where there are geometries and geopandas is installed."""
+        """The first rows, a GeoDataFrame where there are geometries and geopandas is installed.
+
+        Args:
+            rows: how many rows at the most.
+
+        Returns:
+            A GeoDataFrame or a pandas DataFrame.
+
+        Example:
+            >>> t.head(2)
+               id           geom
+            0   0  POINT (10 50)
+            1   1  POINT (11 51)
+        """
         scan = self.scan(limit=rows)
         if not self._has(GeometryType, GeographyType):
             return scan.to_pandas()
@@ -402,7 +427,23 @@ class Table(TablePlans, TableViews, Displayable):
             return scan.to_pandas()
 
     def to_geopandas(self, where: FilterInput | None = None, *, columns: Sequence[str] | None = None) -> GeoDataFrame:
-        """The rows of a query as a GeoDataFrame: `scan(where, columns=columns).to_geopandas()`."""
+        """The rows of a query as a GeoDataFrame: `scan(where, columns=columns).to_geopandas()`.
+
+        Args:
+            where: what `explain` takes; `None` for all rows.
+            columns: the top-level columns of the answer, all by default.
+
+        Returns:
+            A GeoDataFrame with the CRS of each geo column.
+
+        Raises:
+            MissingDependencyError: geopandas is not installed.
+            SchemaError: none of the columns holds geometries.
+
+        Example:
+            >>> t.to_geopandas((5, 45, 12, 52)).total_bounds.tolist()
+            [10.0, 50.0, 12.0, 52.0]
+        """
         return self.scan(where, columns=columns).to_geopandas()
 
     def check(self, *, footers: bool = True, deep: bool | int = False, on_progress: Progress | None = None) -> Findings:

@@ -105,16 +105,18 @@ def public_classes() -> Iterator[PublicClass]:
     """The classes of `geolake_nb`, and those that the methods of a table return and that have methods of their own.
 
     >>> [kind.name for kind in public_classes()][:2]
-    ['Table', 'Plan']
+    ['Table', 'Scan']
     """
     import geolake_nb as gl
     from geolake_nb.api.plan import Plan, Report
+    from geolake_nb.api.scan import Scan
+    from geolake_nb.api.sql import SqlResult
     from geolake_nb.api.table import Table
     from geolake_nb.checks.finding import Findings
     from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.scan.explanation import Explanation
 
-    listed = [Table, Plan, Report, Explanation, Findings, GeolakeMap]
+    listed = [Table, Scan, SqlResult, Plan, Report, Explanation, Findings, GeolakeMap]
     exported = [getattr(gl, name) for name in gl.__all__]
     more = [value for value in exported if inspect.isclass(value) and value not in listed]
     yield from (PublicClass(kind.__name__, kind) for kind in [*listed, *more])

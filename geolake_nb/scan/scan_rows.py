@@ -421,12 +421,12 @@ class RowScan:
         done = 0
 
         def work(task: ScanTask) -> list[pa.RecordBatch]:
-            found: list[pa.RecordBatch] = []
+            batches: list[pa.RecordBatch] = []
             for batch in self._read(task):
                 if stopped.is_set():
                     break
-                found.append(batch)
-            return found
+                batches.append(batch)
+            return batches
 
         def fill() -> None:
             while len(ahead) < 2 * workers and sum(task.unpacked for task, _ in ahead) < _AHEAD_BYTES:
@@ -439,12 +439,12 @@ class RowScan:
             fill()
             while ahead:
                 _, future = ahead.popleft()
-                found = future.result()
+                batches = future.result()
                 fill()
                 done += 1
                 if on_progress is not None:
                     on_progress(done, max(done, self.metrics.row_groups_planned))
-                yield from found
+                yield from batches
         finally:
             stopped.set()
             pool.shutdown(wait=True, cancel_futures=True)

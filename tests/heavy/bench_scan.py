@@ -100,13 +100,13 @@ def _sedona(files: Sequence[str]) -> Callable[[tuple[float, float, float, float]
 
 def measure(folder: Path, boxes: Sequence[tuple[float, float, float, float]]) -> Iterator[Ratio]:
     """The ratios of the medians."""
-    found = dict(readers(folder))
-    seconds: dict[str, list[float]] = {name: [] for name in found}
-    for read in found.values():
+    measured = dict(readers(folder))
+    seconds: dict[str, list[float]] = {name: [] for name in measured}
+    for read in measured.values():
         read(boxes[0])  # compiled kernels, open files
     for box in boxes:
         counts = {}
-        for name, read in found.items():
+        for name, read in measured.items():
             start = time.perf_counter()
             counts[name] = read(box).num_rows
             seconds[name].append(time.perf_counter() - start)

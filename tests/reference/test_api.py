@@ -77,7 +77,7 @@ def test_everything_public_is_walked():
     assert {f"gl.{name}" for name in gl.__all__} - names == {
         f"gl.{name}" for name in ("Box", "GeolakeError", "Table", "__version__", *modules)
     }
-    assert {"Box", "Explanation", "Findings", "GeolakeError", "GeolakeMap", "Plan", "Report", "Table"} <= names
+    assert {"Box", "Explanation", "Findings", "GeolakeError", "GeolakeMap", "Plan", "Report", "Scan", "Table"} <= names
     assert {f"gl.{module}.{name}" for module in modules for name in getattr(gl, module).__all__} <= names
     assert {
         "Table.explain",
