@@ -149,3 +149,9 @@ def test_every_file_that_is_named_exists(path):
     names = [code.text for code in READ[path].of("") if "/" in code.text and code.text.endswith((".py", ".ts", ".md"))]
     assert len(names) > 20
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_the_readme_is_short_and_shows_python_early():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.replace("|", " ").split()) < 750
+    assert text[: text.index("```python")].count("\n") < 40
