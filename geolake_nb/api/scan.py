@@ -13,6 +13,7 @@ from geolake_nb.errors import GeolakeError, MissingDependencyError, SchemaError
 from geolake_nb.expressions.binding import bind
 from geolake_nb.expressions.filter_input import read_filter
 from geolake_nb.model.display import Displayable
+from geolake_nb.model.file_table import plain_rows
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.collator import with_versions_of
 from geolake_nb.scan.scan_rows import RowScan, ScanMetrics
@@ -21,6 +22,7 @@ from geolake_nb.text.messages import plural
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import geopandas as gpd
     import pandas as pd
@@ -285,6 +287,59 @@ class Scan(Displayable):
             frame.to_view(name)
         return frame
 
+    def to_file(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,  # noqa: A002
+        on_progress: Progress | None = None,
+    ) -> Path:
+        """Write the rows to a file, some batches in memory at a time.
+
+        Args:
+            path: a new file; its extension sets the format: .parquet (GeoParquet), .csv, .geojson or .arrow.
+            format: `parquet`, `csv`, `geojson` or `arrow`, whatever the extension is.
+            on_progress: called with the row groups that are done and those that are known so far.
+
+        Returns:
+            The path of the file.
+
+        Raises:
+            GeolakeError: The format is not known, or the file cannot be written.
+
+        Example:
+            >>> t.scan("id < 3").to_file("some.geojson").name
+            'some.geojson'
+        """
+        from geolake_nb.api.row_files import row_format, write_rows
+        from geolake_nb.jupyter.written_file import written_file
+
+        kind = row_format(path, format)
+        with written_file(path, self.table.snapshot) as target:
+            write_rows(kind, target, self.schema, self._fields, self.to_batches(on_progress=on_progress))
+        return target
+
+    def iter_rows(self) -> Iterator[dict[str, Any]]:
+        """The rows as plain values, geometries as WKT; some batches are in memory at a time.
+
+        Returns:
+            An iterator over dicts by column.
+
+        Example:
+            >>> next(t.scan("id = 1", columns=["id"]).iter_rows())
+            {'id': 1}
+        """
+        import shapely
+
+        geo = [field.name for field in self._fields if isinstance(field.type, GeometryType | GeographyType)]
+        for batch in self.to_batches():
+            rows = plain_rows(pa.Table.from_batches([batch]))
+            for name in geo:
+                shapes = shapely.from_wkb(batch.column(name).to_pylist(), on_invalid="ignore")
+                for row, text in zip(rows, shapely.to_wkt(shapes, rounding_precision=17), strict=True):
+                    row[name] = text
+            yield from rows
+
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
         """The rows as a DataFrame of Spark, read in its tasks by `spark.read.format("geolake")`.
 
@@ -293,6 +348,11 @@ class Scan(Displayable):
 
         Returns:
             A DataFrame with Spark's geometry types where Spark has them, else WKB. Nothing is read before an action.
+
+        Example:
+            >>> frame = t.scan((5, 45, 12, 52)).to_spark()  # doctest: +SKIP
+            >>> frame.count()  # doctest: +SKIP
+            1
         """
         from geolake_nb.spark.data_source import reader_options, register
         from geolake_nb.spark.session import session_for

@@ -10,6 +10,7 @@ from geolake_nb.cli.explain import query_of
 from geolake_nb.cli.plan_options import geo_types
 from geolake_nb.cli.repair import repair_plan
 from geolake_nb.cli.rewrite import rewrite_plan
+from geolake_nb.cli.scan import scan_of
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.progress import shown_progress
 
@@ -71,6 +72,22 @@ def _explain(table: Table, options: Options) -> Any:
     where = query_of(options)
     explanation = table.explain(where, column=options.column, box_crs=options.box_crs, row_groups=options.row_groups)
     return explanation.files if options.files else explanation
+
+
+def _scan(table: Table, options: Options) -> Any:
+    scan = scan_of(table, options)
+    if options.output is None:
+        return scan
+    with shown_progress("row groups") as on_progress:
+        return scan.to_file(options.output, format=options.format, on_progress=on_progress)
+
+
+def _head(table: Table, options: Options) -> Any:
+    return table.head(options.rows)
+
+
+def _count(table: Table, options: Options) -> Any:
+    return scan_of(table, options).count()
 
 
 def _check(table: Table, options: Options) -> Any:
@@ -170,6 +187,9 @@ _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
     "files": lambda table, _: table.files,
     "row-groups": _row_groups,
     "rasters": _rasters,
+    "scan": _scan,
+    "head": _head,
+    "count": _count,
     "map": _map,
     "explain": _explain,
     "check": _check,

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,10 @@ class ScanMetrics:
     unreadable: dict[str, int] = field(default_factory=dict)
     """Values of geo columns in the filter that could not be read; their rows are not in the answer."""
     seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers with plain values, for JSON."""
+        return asdict(self)
 
     def __str__(self) -> str:
         return (

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from geolake_nb.scan.data_file import DataFile
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["GeolakeDataSource", "reader_options", "register"]
+__all__ = ["register"]
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
@@ -63,14 +63,22 @@ _OPTIONS = {
 }
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, pushdown: bool = False) -> None:
     """Make `spark.read.format("geolake")` known to a session, classic or Connect.
 
     Args:
-        spark: the session. Filters are pushed down to the tables from now on.
+        spark: the session.
+        pushdown: whether conditions of Spark on plain columns and on `<geo>_bbox` skip files and row groups. Spark 4
+            keeps what it planned for one query on a DataFrame for the next ones on the same DataFrame, which then
+            miss rows: load a new DataFrame for each query. The option `where` of a read has no such limit.
+
+    Example:
+        >>> gl.spark_source.GeolakeDataSource.name()
+        'geolake'
     """
-    spark.conf.set(_PUSHDOWN, "true")
-    spark.dataSource.register(GeolakeDataSource)
+    if pushdown:
+        spark.conf.set(_PUSHDOWN, "true")
+    spark.dataSource.register(PushingDataSource if pushdown else GeolakeDataSource)
 
 
 def reader_options(
@@ -94,8 +102,8 @@ def reader_options(
 class GeolakeDataSource(ds.DataSource):
     """Tables of Delta, Iceberg, Havasu and Parquet files.
 
-    Each geo column `geom` has a column `geom_bbox` beside it, a struct of xmin, ymin, xmax and ymax. Conditions on it,
-    and on plain columns, skip files and row groups.
+    Each geo column `geom` has a column `geom_bbox` beside it, a struct of xmin, ymin, xmax and ymax. The option `where`
+    skips files and row groups, and is tested on every row.
     """
 
     @classmethod
@@ -110,6 +118,14 @@ class GeolakeDataSource(ds.DataSource):
     def reader(self, schema: SparkStruct) -> ds.DataSourceReader:
         """A reader of the rows."""
         return _Reader(dict(self.options))
+
+
+class PushingDataSource(GeolakeDataSource):
+    """The same for sessions that load a DataFrame for each query: its conditions skip files and row groups."""
+
+    def reader(self, schema: SparkStruct) -> ds.DataSourceReader:
+        """A reader of the rows, which skips by the conditions of the query."""
+        return _PushingReader(dict(self.options))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,13 +183,6 @@ class _Reader(ds.DataSourceReader):
         # Tasks get all that they need with their partition.
         return {**self.__dict__, "_request": None}
 
-    def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802
-        """Note what skips files and row groups; Spark tests every filter itself."""
-        assert self._request is not None
-        hints = list(_hints(filters, self._request.snapshot, self._result))
-        self._hint = And(tuple(hints)) if len(hints) > 1 else (hints[0] if hints else None)
-        return filters
-
     def partitions(self) -> Sequence[ds.InputPartition]:
         """The row groups to read, cut by bytes."""
         request = self._request
@@ -201,6 +210,15 @@ class _Reader(ds.DataSourceReader):
         for file, groups in partition.files:
             for batch in partition.reader.read(file, groups):
                 yield self._result.batch(batch)
+
+
+class _PushingReader(_Reader):
+    def pushFilters(self, filters: list[ds.Filter]) -> Iterable[ds.Filter]:  # noqa: N802
+        """Note what skips files and row groups; Spark tests every filter itself."""
+        assert self._request is not None
+        hints = list(_hints(filters, self._request.snapshot, self._result))
+        self._hint = And(tuple(hints)) if len(hints) > 1 else (hints[0] if hints else None)
+        return filters
 
 
 @dataclass(frozen=True, slots=True, eq=False)

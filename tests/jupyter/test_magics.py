@@ -6,12 +6,14 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan, Report
+from geolake_nb.api.scan import Scan
 from geolake_nb.api.table import Table
 from geolake_nb.changes.preview import Preview
 from geolake_nb.checks.finding import Findings
@@ -53,6 +55,9 @@ SAID = [
     ("row-groups t", TableRows),
     ("explain t --where 'id > 1'", Explanation),
     ("explain t --box -10,35,30,60 --row-groups", Explanation),
+    ("scan t --box -10,35,30,60 --columns id", Scan),
+    ("head t --rows 2", pd.DataFrame),
+    ("count t --where 'id > 1'", int),
     ("check t", Findings),
     ("check t --metadata-only", Findings),
     ("check t --deep 2", Findings),
@@ -78,6 +83,14 @@ def test_a_line_gives_back_the_object(book, t, line, kind):
 def test_every_subcommand_is_tried_here():
     tried = {line.split()[0] for line, _ in SAID} | {"rasters", "convert", "undo", "map", "export", "report", "help"}
     assert tried == set(SUBCOMMANDS)
+
+
+def test_rows_are_those_of_python_and_can_be_written(book, t, tmp_path):
+    where = "--where 'id > 1'"
+    assert book.value(f"%geolake scan t {where}").to_arrow() == t.scan("id > 1").to_arrow()
+    assert book.value(f"%geolake count t {where}") == t.scan("id > 1").count()
+    written = book.value(f"%geolake scan t {where} -o {tmp_path / 'rows.parquet'}")
+    assert pq.read_table(written).num_rows == t.scan("id > 1").count()
 
 
 def test_a_line_says_what_python_says(book, t):

@@ -19,7 +19,7 @@ from geolake_nb.reference.public_api import PublicFunction, public_classes, publ
 
 CLASSES = list(public_classes())
 FUNCTIONS = [*public_functions(), *(method for kind in CLASSES for method in kind.methods)]
-STARTS_SPARK = {"gl.session"}
+STARTS_SPARK = {"gl.session", "Scan.to_spark"}
 """What an example cannot show in milliseconds; tests/spark runs it."""
 
 
@@ -73,7 +73,7 @@ def test_every_public_class_has_a_sentence_an_example_and_described_properties(k
 
 def test_everything_public_is_walked():
     names = {function.name for function in FUNCTIONS} | {kind.name for kind in CLASSES}
-    modules = {"demo", "rasters"}
+    modules = {"demo", "rasters", "spark_source"}
     assert {f"gl.{name}" for name in gl.__all__} - names == {
         f"gl.{name}" for name in ("Box", "GeolakeError", "Table", "__version__", *modules)
     }
