@@ -6,6 +6,7 @@ geometries. A result is that of shapely for planar edges, and that of S2 for gre
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from geolake_nb.model.crs import CRS84
 from geolake_nb.model.operators import SpatialOp
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, RasterType
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +73,7 @@ class SpatialFilter:
     def _undecided(self, rows: NDArray[np.bool_], why: str) -> None:
         if self._exact and rows.any():
             raise PredicateError(
-                f"{int(rows.sum())} rows cannot be tested: {why}",
+                f"{plural(int(rows.sum()), 'row')} cannot be tested: {why}",
                 where=join_path(self._predicate.column),
                 remedy="pass exact=False for the rows that may match",
             )
@@ -112,12 +114,23 @@ class _PlanarTest:
 
         self._op = predicate.op
         self._undecided = undecided
-        self._query = query_geometry(predicate)
-        shapely.prepare(self._query)
+        query = query_geometry(predicate)
+        self._wkb = shapely.to_wkb(query)
+        self._of_thread = threading.local()
         self._relation: Callable[[Any, Any], Any] = getattr(shapely, predicate.op.converse.name.lower())
-        self._empty = bool(self._query.is_empty)
-        self._bounds = tuple(map(float, self._query.bounds))
-        self._rectangles = _rectangles(self._query)
+        self._empty = bool(query.is_empty)
+        self._bounds = tuple(map(float, query.bounds))
+        self._rectangles = _rectangles(query)
+
+    def _prepared(self) -> Any:
+        """The query, prepared for this thread: two that use one prepared geometry of GEOS crash."""
+        import shapely
+
+        query = getattr(self._of_thread, "query", None)
+        if query is None:
+            query = self._of_thread.query = shapely.from_wkb(self._wkb)
+            shapely.prepare(query)
+        return query
 
     def test(self, values: pa.Array) -> _TrueFalse:
         from geolake_nb.geo.wkb_scan import Scan
@@ -178,35 +191,55 @@ class _PlanarTest:
             if points.any():
                 within = self._op is SpatialOp.WITHIN
                 relation = shapely.contains_xy if within else shapely.intersects_xy
-                hit = relation(self._query, boxes[0][points], boxes[1][points])
+                hit = relation(self._prepared(), boxes[0][points], boxes[1][points])
                 true[left[points]], false[left[points]] = hit, ~hit
                 left = left[~points]
         if not len(left):
             return
-        wkb = values.take(pa.array(left)).to_pylist()
-        read = [None if may_nest_deeply(value) else value for value in wkb]
-        shapes = np.asarray(shapely.from_wkb(read, on_invalid="ignore"), object)
+        shapes, curved = _read_shapes(values.take(pa.array(left)).to_pylist())
         there = ~shapely.is_missing(shapes)
-        rows, shapes = left[there], shapes[there]
-        hit, failed = self._related(shapes)
-        self._undecided(failed, "their geometry type has no such relation in GEOS")
+        rows, (hit, failed) = left[there], self._related(shapes[there])
+        self._undecided(failed, "GEOS has no answer for these geometries")
+        self._undecided(curved, "GEOS has no curves")
         true[rows], false[rows] = hit | failed, ~hit | failed
+        true[left[curved]] = false[left[curved]] = True
 
     def _related(self, shapes: NDArray[np.object_]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which shapes match, and for which GEOS has no answer."""
         import shapely
 
-        failed = np.zeros(len(shapes), np.bool_)
-        try:
-            return np.asarray(self._relation(self._query, shapes), np.bool_), failed
-        except (shapely.GEOSException, NotImplementedError):
-            hit = np.zeros(len(shapes), np.bool_)
-        for index, shape in enumerate(shapes):
+        query = self._prepared()
+        hit, failed = np.zeros(len(shapes), np.bool_), np.zeros(len(shapes), np.bool_)
+        with np.errstate(invalid="ignore"):  # of a vertex that is not a number
             try:
-                hit[index] = self._relation(self._query, shape)
-            except (shapely.GEOSException, NotImplementedError):
-                failed[index] = True
+                return np.asarray(self._relation(query, shapes), np.bool_), failed
+            except shapely.GEOSException:
+                pass
+            for index, shape in enumerate(shapes):
+                try:
+                    hit[index] = self._relation(query, shape)
+                except shapely.GEOSException:
+                    failed[index] = True
         return hit, failed
+
+
+def _read_shapes(values: Sequence[bytes | None]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+    """The geometries of WKB, `None` for what cannot be read, and which values are curves, which GEOS does not read."""
+    import shapely
+
+    wkb = [None if value is None or may_nest_deeply(value) else value for value in values]
+    curved = np.zeros(len(wkb), np.bool_)
+    with np.errstate(invalid="ignore"):
+        try:
+            return np.asarray(shapely.from_wkb(wkb, on_invalid="ignore"), object), curved
+        except NotImplementedError:
+            shapes = np.full(len(wkb), None, object)
+        for index, value in enumerate(wkb):
+            try:
+                shapes[index] = shapely.from_wkb(value, on_invalid="ignore")
+            except NotImplementedError:
+                curved[index] = True
+    return shapes, curved
 
 
 def _rectangles(query: Any) -> Sequence[tuple[float, float, float, float]]:
