@@ -6,6 +6,7 @@ geometries. A result is that of shapely for planar edges, and that of S2 for gre
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,9 @@ _POINT_BYTES = (21, 29, 37)
 """The sizes of ISO WKB of points; no other geometry with a coordinate has one of them."""
 _PIECES = 64
 """Into how many pieces at least the longer side of a query is cut before it is transformed."""
+
+_HALF_CIRCLE = 180.0
+_POLE = 90.0
 
 _TrueFalse = tuple["NDArray[np.bool_]", "NDArray[np.bool_]"]
 
@@ -258,6 +262,38 @@ def _rectangles(query: Any) -> Sequence[tuple[float, float, float, float]]:
     )
 
 
+def _window(rectangles: Sequence[tuple[float, float, float, float]]) -> tuple[float, float, float, float] | None:
+    """One window in degrees, to the east of 180 where it runs over it, as which two boxes are given."""
+    if len(rectangles) == 1:
+        return rectangles[0]
+    if len(rectangles) == 2:
+        right, left = sorted(rectangles)  # of the map
+        if left[2] == _HALF_CIRCLE and right[0] == -_HALF_CIRCLE and left[1::2] == right[1::2]:
+            return left[0], left[1], right[2] + 2 * _HALF_CIRCLE, left[3]
+    return None
+
+
+def _lune(west: float, south: float, east: float, north: float, *, cut: bool) -> Any:
+    """A window as a polygon; with `cut`, vertices at each degree keep its edges near the parallels."""
+    import shapely
+
+    steps = np.linspace(west, east, 2 + int(east - west) if cut else 2)
+    ring: list[tuple[float, float]] = []
+    for latitude, longitudes, side in ((south, steps, east), (north, steps[::-1], west)):
+        # At a pole all longitudes are one point.
+        along = [0.0] if abs(latitude) == _POLE else longitudes.tolist()
+        ring += [(_wrapped(x), latitude) for x in along]
+        ring.append((_wrapped(side), (south + north) / 2))
+    return shapely.Polygon(ring)
+
+
+def _wrapped(longitude: float) -> float:
+    """The same longitude above -180 degrees, which S2 tells from 180 by the last bit: a point might lie between."""
+    if longitude <= -_HALF_CIRCLE:
+        return longitude + 2 * _HALF_CIRCLE
+    return longitude - 2 * _HALF_CIRCLE if longitude > _HALF_CIRCLE else longitude
+
+
 def _geography_test(
     predicate: BoundSpatial, undecided: Callable[[NDArray[np.bool_], str], None]
 ) -> Callable[[pa.Array], _TrueFalse]:
@@ -320,26 +356,59 @@ class _SphericalRelation:
                 where=join_path(predicate.column),
                 remedy="use ST_Intersects, ST_Within, ST_Contains, ST_Covers, ST_CoveredBy, ST_Touches or ST_Equals",
             )
+        self._closed = predicate.op is SpatialOp.INTERSECTS
         self._relation: Callable[[Any, Any], Any] = relation
-        self._query = spherely.from_wkb(shapely.to_wkb(query_geometry(predicate)))
-        spherely.prepare(self._query)
+        parts = self._parts(predicate)
+        self._queries = [spherely.from_wkb(shapely.to_wkb(part)) for part in parts]
+        for query in self._queries:
+            spherely.prepare(query)
+
+    @staticmethod
+    def _parts(predicate: BoundSpatial) -> Sequence[Any]:
+        """The query as polygons on the sphere: one of them has to be met."""
+        import shapely
+
+        query = query_geometry(predicate)
+        window = _window(_rectangles(query))
+        # The ring of a box runs counterclockwise; clockwise it is a polygon over 180 degrees with a box like that.
+        if window is None or not all(part.exterior.is_ccw for part in shapely.get_parts(query)):
+            return [query]
+        west, south, east, north = window
+        if east - west < _HALF_CIRCLE:
+            return [_lune(west, south, east, north, cut=False)] if east > _HALF_CIRCLE else [query]
+        if predicate.op is not SpatialOp.INTERSECTS:
+            raise PredicateError(
+                f"{predicate.op.sql} of a window of 180 degrees or more is not defined on the sphere",
+                where=join_path(predicate.column),
+                remedy="use ST_Intersects, or a window that is less wide",
+            )
+        # No great circle follows a parallel so far: it would take the short way, around the other side.
+        sides = np.linspace(west, east, 9).tolist()
+        return [_lune(left, south, right, north, cut=True) for left, right in itertools.pairwise(sides)]
 
     def __call__(self, values: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which values match, and which could be read."""
         shapes, readable = self._read(values)
         hit = np.zeros(len(values), np.bool_)
         if readable.any():
-            hit[readable] = self._relation(shapes, self._query)
+            some = np.zeros(len(shapes), np.bool_)
+            for query in self._queries:
+                some |= self._relation(shapes, query)
+                if self._closed:  # of a polygon S2 counts some points of the border, and SQL all of them
+                    some |= self._s2.touches(shapes, query)
+            hit[readable] = some
         return hit, readable
 
     def _read(self, values: Sequence[bytes]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
         import shapely
 
-        # GEOS reads more than S2's reader, such as EWKB; S2 has neither Z nor M.
-        wkb = [None if may_nest_deeply(value) else value for value in values]
-        plain = np.asarray(shapely.from_wkb(wkb, on_invalid="ignore"), object)
+        # GEOS reads more than S2's reader, such as EWKB; S2 has neither Z nor M, and neither of them has curves.
+        plain, _ = _read_shapes(values)
         readable = ~shapely.is_missing(plain)
-        flat = shapely.to_wkb(shapely.force_2d(plain[readable]))
+        there = shapely.force_2d(plain[readable])
+        points = (shapely.get_type_id(there) == 0) & (np.abs(shapely.bounds(there)[:, 1]) == _POLE)
+        there[points] = shapely.points(0.0, shapely.get_y(there[points]))  # a pole has every longitude
+        flat = shapely.to_wkb(there)
         try:
             return np.asarray(self._s2.from_wkb(flat), object), readable
         except RuntimeError:
