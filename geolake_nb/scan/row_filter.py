@@ -163,7 +163,6 @@ def compare(values: pa.Array, op: ComparisonOp, literal: Literal) -> NDArray[np.
         values = values.cast(pa.float64())
         is_nan = _flags(pc.is_nan(values))
         result = _ordered(values, op, _double(literal))
-        result = _ordered(values, op, _double(literal))
         above = op in (ComparisonOp.NE, ComparisonOp.GT, ComparisonOp.GE)
         return np.asarray(np.where(is_nan, above, result), np.bool_)
     if pa.types.is_integer(kind):
@@ -243,9 +242,8 @@ def _decimals(values: pa.Array, op: ComparisonOp, literal: Literal) -> NDArray[n
     # In units of the last digit of the column a literal lies on an integer or between two.
     scaled = Decimal(literal).scaleb(kind.scale) if _short(Decimal(literal)) else None
     if scaled is None or not _short(scaled):
-        return _flags(
-            pa.array([None if value is None else _python(value, op, literal) for value in values.to_pylist()])
-        )
+        found = [None if value is None else _python(value, op, literal) for value in values.to_pylist()]
+        return _flags(pa.array(found, pa.bool_()))
     low = math.floor(scaled)
     if low != scaled:
         if op in (ComparisonOp.EQ, ComparisonOp.NE):

@@ -6,7 +6,6 @@ Each writer gets the rows of its files, and returns what the table holds: a full
 from __future__ import annotations
 
 import base64
-import json
 import struct
 import uuid
 import zlib
@@ -265,7 +264,7 @@ def write_delta(draw: random.Random, folder: Path, files: Sequence[pa.Table]) ->
     """A log by hand: deletion vectors in it and beside it, column mapping, partitions, and a rename on the way."""
     folder.mkdir(parents=True)
     mapped, parts = draw.random() < 0.5, draw.random() < 0.5
-    names = [name for name in files[0].column_names]
+    names = list(files[0].column_names)
     physical = {name: f"col-{number}" if mapped else name for number, name in enumerate([*names, "part"])}
     fields = []
     for number, name in enumerate(names, 1):
@@ -274,7 +273,7 @@ def write_delta(draw: random.Random, folder: Path, files: Sequence[pa.Table]) ->
             more = {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": physical[name]}
         kind: Any = f"geometry({CRS[name]})" if name in CRS else None
         if name == "n":
-            inner = [child for child in files[0].schema.field("n").type]
+            inner = list(files[0].schema.field("n").type)
             listed = []
             for place, child in enumerate(inner):
                 its_own = {}

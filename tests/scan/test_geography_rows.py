@@ -17,7 +17,6 @@ from geolake_nb.expressions.predicate import Not, Spatial
 from geolake_nb.model.box import Box
 from geolake_nb.model.operators import SpatialOp
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
-from tests.scan.row_oracle import area
 from tests.scan.scan_tables import arrow_column
 
 spherely = pytest.importorskip("spherely")
@@ -202,7 +201,7 @@ def test_geographies_of_delta_are_tested_the_same(tmp_path, kind):
 
 def test_edges_of_an_ellipsoid_are_refused_with_the_remedy_or_give_candidates(tmp_path):
     table = delta(tmp_path / "t", wkb_of(SHAPES[:-1]), "geography(OGC:CRS84, VINCENTY)")
-    with pytest.raises(PredicateError, match="(?i)vincenty.*exact=False") as caught:
+    with pytest.raises(PredicateError, match=r"(?i)vincenty.*exact=False") as caught:
         ids(table, QUERIES[4])
     assert "\n" not in str(caught.value)
     assert {6} <= set(ids(table, QUERIES[4], exact=False))
