@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -233,6 +234,7 @@ class Scan(Displayable):
             import geopandas as gpd
         except ImportError:
             raise MissingDependencyError("to_geopandas needs geopandas", remedy="pip install geopandas") from None
+        import numpy as np
         import shapely
 
         geo = [field for field in self._fields if isinstance(field.type, GeometryType | GeographyType)]
@@ -243,7 +245,15 @@ class Scan(Displayable):
         frame = self.to_pandas(**options)
         for field in geo:
             assert isinstance(field.type, GeometryType | GeographyType)
-            shapes = shapely.from_wkb(frame[field.name].to_numpy(), on_invalid="warn")
+            try:
+                with np.errstate(invalid="ignore"):  # of a vertex that is not a number
+                    shapes = shapely.from_wkb(frame[field.name].to_numpy(), on_invalid="warn")
+            except NotImplementedError:
+                raise GeolakeError(
+                    f"{field.name} holds curves, which shapely does not have",
+                    where=self.table.location,
+                    remedy="use to_arrow() or to_pandas(), which return WKB",
+                ) from None
             crs = field.type.crs.to_pyproj() if field.type.crs.is_resolvable else None
             frame[field.name] = gpd.GeoSeries(shapes, index=frame.index, crs=crs)
         return gpd.GeoDataFrame(frame, geometry=geo[0].name)
@@ -436,8 +446,12 @@ def _chosen_fields(table: Table, columns: Sequence[str] | None) -> tuple[Field, 
         return table.schema.fields
     if isinstance(columns, str):
         raise SchemaError(f"expected a list of columns, got the text {columns!r}", remedy=f"pass [{columns!r}]")
+    if not isinstance(columns, Iterable):
+        raise SchemaError(f"expected a list of columns, got {type(columns).__name__}", remedy="pass a list of names")
     fields: list[Field] = []
     for name in columns:
+        if not isinstance(name, str):
+            raise SchemaError(f"expected the name of a column, got {name!r}", remedy="pass a list of names")
         # A name may have dots without being a path.
         exact = next((field for field in table.schema.fields if field.name == name), None)
         field = table.schema.find(name) if exact is None else exact
