@@ -274,12 +274,14 @@ def _wkb_of_text(array: pa.Array, encoding: GeometryEncoding, unread: _Unread) -
 
 
 def wkb_of_texts(array: pa.Array, encoding: GeometryEncoding) -> pa.Array:
-    """The WKB of geometries as WKT or GeoJSON, null for a text that cannot be read.
+    """The WKB of geometries as WKT or GeoJSON; no bytes, which are no WKB either, for a text that cannot be read.
 
-    >>> wkb_of_texts(pa.array(["POINT (1 2)", "POINT"]), GeometryEncoding.WKT).null_count
-    1
+    >>> wkb_of_texts(pa.array(["POINT EMPTY", "POINT", None]), GeometryEncoding.WKT).to_pylist()[1:]
+    [b'', None]
     """
-    return _wkb_of_text(_plain(array), encoding, _Unread()).cast(pa.binary())
+    plain = _plain(array)
+    values = _wkb_of_text(plain, encoding, _Unread()).cast(pa.binary())
+    return pc.if_else(pc.is_valid(plain), pc.fill_null(values, b""), values)
 
 
 def _binary_like(text: pa.DataType) -> pa.DataType:
