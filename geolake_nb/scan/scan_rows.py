@@ -206,9 +206,11 @@ class GroupReader:
         pieces: list[pa.RecordBatch] = []
         row = 0
         for batch in reader.batches(self._filter_fields, group, rows=rows):
-            keep = self._filter.keep(batch)
-            if live is not None:
-                keep = keep & live[row : row + len(batch)]
+            if live is None:
+                keep = self._filter.keep(batch)
+            else:  # a deleted row takes no part, also where its values cannot be read
+                keep = live[row : row + len(batch)].copy()
+                keep[keep] = self._filter.keep(_chosen(batch, keep))
             row += len(batch)
             kept.append(keep)
             pieces.append(_chosen(batch.select(early), keep) if early else batch.select([]))
@@ -324,7 +326,7 @@ class RowScan:
         start = time.perf_counter()
         left = self.limit
         try:
-            for batch in self._all(on_progress):
+            for batch in self._all(on_progress, cancelled or threading.Event()):
                 if cancelled is not None and cancelled.is_set():
                     return
                 if left is not None and len(batch) > left:
@@ -412,7 +414,7 @@ class RowScan:
         of_file = np.repeat(np.asarray(chosen, np.int64), counts)
         return prune_row_groups(self._pruning, self.snapshot, self._known, self._pruned, table, files=of_file).kept
 
-    def _all(self, on_progress: Progress | None) -> Iterator[pa.RecordBatch]:
+    def _all(self, on_progress: Progress | None, cancelled: threading.Event) -> Iterator[pa.RecordBatch]:
         tasks = self.tasks()
         if self.limit is not None and self.predicate is None:
             for task in tasks:  # the first row groups have all that is wanted
@@ -441,7 +443,8 @@ class RowScan:
 
         try:
             fill()
-            while ahead:
+            # Of a filter without a match no batch comes out, at which the caller could stop.
+            while ahead and not cancelled.is_set():
                 _, future = ahead.popleft()
                 batches = future.result()
                 fill()

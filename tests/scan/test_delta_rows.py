@@ -56,6 +56,18 @@ def test_a_file_whose_rows_are_all_deleted_has_none(tmp_path):
     assert gl.open(str(tmp_path)).scan("id < 3").count() == 0
 
 
+def test_a_deleted_row_that_cannot_be_read_is_no_error(tmp_path):
+    log = LogMaker(tmp_path)
+    wkb = pa.array([b"no wkb", shapely.Point(1, 1).wkb], pa.binary())
+    action = stored(tmp_path, "a.parquet", id=pa.array([0, 1], pa.int64()), g=wkb)
+    action["add"]["deletionVector"] = inline_vector([0])
+    fields = (field("id", "long"), field("g", "geometry(OGC:CRS84)"))
+    log.commit(0, protocol("deletionVectors", "geospatial"), metadata(*fields), action)
+    scan = gl.open(str(tmp_path)).scan([0, 0, 2, 2], on_error="raise")
+    assert scan.to_arrow()["id"].to_pylist() == [1]
+    assert scan.metrics.unreadable == {}
+
+
 def test_older_versions_have_their_own_rows(tmp_path):
     log = LogMaker(tmp_path)
     first = stored(tmp_path, "a.parquet", id=pa.array([1], pa.int64()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import pyarrow as pa
@@ -72,6 +73,27 @@ def test_position_deletes_take_their_rows(tmp_path, version):
     make_iceberg_table(tmp_path, COLUMNS, files, [positions(tmp_path, "a.parquet", [0, 9])], version=version)
     assert ids(tmp_path) == [*range(1, 9), 20, 21]
     assert ids(tmp_path, "name IN ('a', 'b', 'j', 'x')") == [1, 20]
+
+
+def test_a_row_that_is_deleted_twice_is_gone_once(tmp_path):
+    table = fields(id_1=list(range(5)), name_2=list("abcde"))
+    first = positions(tmp_path, "a.parquet", [0, 1])
+    again = replace(positions(tmp_path, "a.parquet", [1, 1, 2]), path="again.parquet")
+    equal = FileEntry("e.parquet", content=EQUALITY_DELETES, rows=1, equality_ids=[1], table=fields(id_1=[2]))
+    make_iceberg_table(tmp_path, COLUMNS, [data("a", table)], [first], [again, equal])
+    assert ids(tmp_path) == [3, 4]
+    opened = gl.open(str(tmp_path))
+    assert opened.scan().count() == opened.scan("id >= 0").count() == 2
+    assert opened.scan(version=1002).count() == 3
+
+
+def test_position_deletes_alone_that_name_a_row_twice_count_it_once(tmp_path):
+    table = fields(id_1=list(range(5)), name_2=list("abcde"))
+    again = replace(positions(tmp_path, "a.parquet", [0, 1]), path="again.parquet")
+    deletes = positions(tmp_path, "a.parquet", [0, 1])
+    make_iceberg_table(tmp_path, COLUMNS, [data("a", table)], [deletes], [again])
+    assert ids(tmp_path) == [2, 3, 4]
+    assert gl.open(str(tmp_path)).scan().count() == 3
 
 
 def test_deletion_vectors_take_their_rows(tmp_path):
