@@ -222,6 +222,7 @@ class Scan(Displayable):
             A GeoDataFrame; its active geometry is the first geo column of the scan.
 
         Raises:
+            GeolakeError: a column has curves, which shapely does not have.
             MissingDependencyError: geopandas is not installed.
             SchemaError: none of the columns holds geometries.
 
