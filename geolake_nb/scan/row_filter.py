@@ -242,8 +242,8 @@ def _decimals(values: pa.Array, op: ComparisonOp, literal: Literal) -> NDArray[n
     # In units of the last digit of the column a literal lies on an integer or between two.
     scaled = Decimal(literal).scaleb(kind.scale) if _short(Decimal(literal)) else None
     if scaled is None or not _short(scaled):
-        found = [None if value is None else _python(value, op, literal) for value in values.to_pylist()]
-        return _flags(pa.array(found, pa.bool_()))
+        answer = [None if value is None else _python(value, op, literal) for value in values.to_pylist()]
+        return _flags(pa.array(answer, pa.bool_()))
     low = math.floor(scaled)
     if low != scaled:
         if op in (ComparisonOp.EQ, ComparisonOp.NE):

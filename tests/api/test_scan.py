@@ -57,16 +57,16 @@ def test_columns_come_in_the_order_in_which_they_are_asked_for(table):
 
 
 def test_no_columns_still_have_a_number_of_rows(table):
-    found = table.scan(WINDOW, columns=[]).to_arrow()
-    assert found.column_names == []
+    answer = table.scan(WINDOW, columns=[]).to_arrow()
+    assert answer.column_names == []
     assert sum(len(batch) for batch in table.scan(WINDOW, columns=[]).to_batches()) == 2
 
 
 @pytest.mark.parametrize("limit", [0, 1, 5, 12, 100])
 def test_a_limit_is_the_most_rows_there_are(table, limit):
-    found = table.scan(limit=limit).to_arrow()
-    assert len(found) == table.scan(limit=limit).count() == min(limit, 12)
-    assert set(points(found)) <= set(EVERYTHING)
+    answer = table.scan(limit=limit).to_arrow()
+    assert len(answer) == table.scan(limit=limit).count() == min(limit, 12)
+    assert set(points(answer)) <= set(EVERYTHING)
     assert len(table.scan(WINDOW, limit=limit).to_arrow()) == min(limit, 2)
     assert table.scan(WINDOW, limit=limit).count() == min(limit, 2)
 
@@ -82,13 +82,13 @@ def test_batches_hold_the_rows_of_the_table(table):
 
 
 def test_an_empty_answer_has_the_schema(table):
-    for found in (
+    for answer in (
         table.scan([0, 0, 1, 1]).to_arrow(),
         table.scan("id > 99").to_arrow(),
         table.scan(limit=0).to_arrow(),
     ):
-        assert found.schema == table.scan().schema
-        assert found.num_rows == 0
+        assert answer.schema == table.scan().schema
+        assert answer.num_rows == 0
 
 
 def test_older_versions_have_their_rows(delta):
@@ -372,10 +372,10 @@ def test_no_warning_is_raised_where_all_is_well(table):
 
 def test_many_threads_may_read_one_scan(delta):
     scan = delta.scan(WINDOW)
-    found = []
-    threads = [threading.Thread(target=lambda: found.append(points(scan.to_arrow()))) for _ in range(8)]
+    answer = []
+    threads = [threading.Thread(target=lambda: answer.append(points(scan.to_arrow()))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [INSIDE] * 8
+    assert answer == [INSIDE] * 8

@@ -94,11 +94,11 @@ class FullRead:
                 plain |= {sql: answer[f"f{number}"].to_pylist() for number, sql in enumerate(some)}
         places = np.argsort(np.argsort(self.ids))
         plain = {sql: np.array(flags, object)[places] for sql, flags in plain.items()}
-        found = []
+        answer = []
         for node in filters:
             true, _, open_ = self._truth(node, plain)
-            found.append((set(self.ids[true & ~open_].tolist()), set(self.ids[open_].tolist())))
-        return found
+            answer.append((set(self.ids[true & ~open_].tolist()), set(self.ids[open_].tolist())))
+        return answer
 
     def _truth(self, node: Any, plain: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """Where a filter is true, where it is false, and where that is not known."""

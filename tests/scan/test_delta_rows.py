@@ -165,9 +165,9 @@ def test_deltalake_reads_the_same_rows(tmp_path):
     write_deltalake(str(tmp_path / "t"), table, partition_by=["p"])
     DeltaTable(str(tmp_path / "t")).delete("id IN (3, 4)")
     expected = DeltaTable(str(tmp_path / "t")).to_pyarrow_table()
-    found = rows(gl.open(str(tmp_path / "t")))
+    answer = rows(gl.open(str(tmp_path / "t")))
     key = lambda row: row["id"]  # noqa: E731
-    assert sorted(found, key=key) == sorted(expected.to_pylist(), key=key)
+    assert sorted(answer, key=key) == sorted(expected.to_pylist(), key=key)
 
 
 @pytest.fixture(scope="module")
@@ -204,13 +204,13 @@ def test_spark_reads_the_same_rows_of_a_table_with_a_history(spark, changed):
     select = "SELECT id, n, renamed, s, l, m, st_asbinary(g) AS g, p, gone"
     expected = spark.sql(f"{select} FROM delta.`{changed}`").toArrow().to_pylist()
     scan = gl.open(changed).scan()
-    found = scan.to_arrow()
-    assert found.column_names == [column.name for column in spark.table(f"delta.`{changed}`").schema]
+    answer = scan.to_arrow()
+    assert answer.column_names == [column.name for column in spark.table(f"delta.`{changed}`").schema]
     key = lambda row: row["id"]  # noqa: E731
     plain = [
         {name: bytes(value) if name == "g" and value else value for name, value in row.items()} for row in expected
     ]
-    got = [{name: row[name] for name in plain[0]} for row in found.to_pylist()]
+    got = [{name: row[name] for name in plain[0]} for row in answer.to_pylist()]
     assert sorted(got, key=key) == sorted(plain, key=key)
     assert scan.count() == len(expected)
 
@@ -231,9 +231,9 @@ def test_spark_finds_the_same_rows_by_filters(spark, changed, where):
 def test_a_window_and_columns_of_a_mapped_table(changed, spark):
     scan = gl.open(changed).scan([0, 1, 2, 3], columns=["p", "id", "g"])
     expected = spark.sql(f"SELECT id, p FROM delta.`{changed}` WHERE g IS NOT NULL").toArrow().to_pylist()
-    found = scan.to_arrow()
-    assert found.column_names == ["p", "id", "g"]
-    assert {(row["id"], row["p"]) for row in found.to_pylist()} == {(row["id"], row["p"]) for row in expected}
+    answer = scan.to_arrow()
+    assert answer.column_names == ["p", "id", "g"]
+    assert {(row["id"], row["p"]) for row in answer.to_pylist()} == {(row["id"], row["p"]) for row in expected}
     assert set(shapely.to_wkt(scan.to_geopandas().geometry)) == {"POINT (1 2)"}
 
 

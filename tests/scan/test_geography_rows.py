@@ -222,13 +222,13 @@ def test_values_that_s2_cannot_read_are_reported(tmp_path, broken):
     table = parquet(tmp_path / "t", [broken, shapely.Point(1, 1).wkb])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = ids(table, [-10, -10, 10, 10])
-    if found == [1]:
+        answer = ids(table, [-10, -10, 10, 10])
+    if answer == [1]:
         assert ["1 of geog" in str(warning.message) for warning in caught] == [True]
         with pytest.raises(GeolakeError, match="1 of geog"):
             ids(table, [-10, -10, 10, 10], on_error="raise")
     else:
-        assert found == [0, 1]
+        assert answer == [0, 1]
 
 
 def test_many_row_groups_at_once_give_the_same_answer(tmp_path):

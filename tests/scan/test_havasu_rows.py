@@ -46,9 +46,9 @@ def test_each_relation_in_each_encoding_is_that_of_shapely(tmp_path, encoding):
 def test_geometries_are_returned_as_geometries(tmp_path, encoding):
     make_havasu_table(tmp_path / "t", [geometry_entry("a", SHAPES, encoding=encoding)], encoding=encoding)
     frame = gl.open(str(tmp_path / "t")).scan().to_geopandas().sort_values("id")
-    for found, shape in zip(frame.geometry, SHAPES, strict=True):
-        assert (found is None) == (shape is None)
-        assert shape is None or (found.is_empty and shape.is_empty) or found.equals(shape)
+    for answer, shape in zip(frame.geometry, SHAPES, strict=True):
+        assert (answer is None) == (shape is None)
+        assert shape is None or (answer.is_empty and shape.is_empty) or answer.equals(shape)
 
 
 @pytest.mark.parametrize("encoding", ["wkt", "geojson"])

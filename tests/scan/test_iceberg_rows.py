@@ -43,8 +43,8 @@ def data(name, table, **more):
 
 
 def rows(folder, where=None, **options):
-    found = gl.open(str(folder)).scan(where, **options).to_arrow().to_pylist()
-    return sorted(found, key=repr)
+    answer = gl.open(str(folder)).scan(where, **options).to_arrow().to_pylist()
+    return sorted(answer, key=repr)
 
 
 def ids(folder, where=None):
@@ -226,8 +226,8 @@ def test_older_snapshots_have_their_rows(tmp_path):
     )
     table = gl.open(str(tmp_path))
     versions = [1001, 1002, 1003]
-    found = [sorted(table.scan(version=version).to_arrow()["id"].to_pylist()) for version in versions]
-    assert found == [[1, 2], [1, 2, 3], [2, 3]]
+    answer = [sorted(table.scan(version=version).to_arrow()["id"].to_pylist()) for version in versions]
+    assert answer == [[1, 2], [1, 2, 3], [2, 3]]
 
 
 @pytest.mark.parametrize("kind", ["geometry", "geometry(EPSG:3857)", "binary"])

@@ -36,8 +36,8 @@ def test_hive_partitions_are_columns_of_their_types(tmp_path):
     for number, folder in enumerate(folders):
         put(tmp_path / "t" / folder / "a.parquet", id=[number])
     table = gl.open(str(tmp_path / "t"))
-    found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
-    assert [(row["n"], row["p"], row["d"]) for row in found] == list(folders.values())
+    answer = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [(row["n"], row["p"], row["d"]) for row in answer] == list(folders.values())
     assert ids(table, "p = 'a/b: 1%'") == [0]
     assert ids(table, "n < 2") == [0, 1]
     assert ids(table, "NOT (n < 2)") == [3]
@@ -70,8 +70,8 @@ def test_columns_that_some_files_lack_are_null_there(tmp_path):
     put(tmp_path / "t" / "b.parquet", id=[3], n=[5])
     put(tmp_path / "t" / "c.parquet", n=pa.array([6], pa.int64()), s=["y"], id=[4])
     table = gl.open(str(tmp_path / "t"))
-    found = sorted(table.scan(columns=["id", "s", "n"]).to_arrow().to_pylist(), key=lambda row: row["id"])
-    assert [tuple(row.values()) for row in found] == [(1, "x", None), (2, None, None), (3, None, 5), (4, "y", 6)]
+    answer = sorted(table.scan(columns=["id", "s", "n"]).to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [tuple(row.values()) for row in answer] == [(1, "x", None), (2, None, None), (3, None, 5), (4, "y", 6)]
     assert ids(table, "s IS NULL") == [2, 3]
     assert ids(table, "n >= 5") == [3, 4]
     assert ids(table, "NOT (n = 5)") == [4]
@@ -123,8 +123,8 @@ def test_dates_of_the_legacy_calendar_are_those_that_spark_shows(spark, tmp_path
     finally:
         spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
     table = gl.open(str(tmp_path / "t"))
-    found = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
-    assert [row["day"].isoformat() for row in found] == days
+    answer = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+    assert [row["day"].isoformat() for row in answer] == days
     for number, text in enumerate(days):
         assert ids(table, f"day = DATE '{text}'") == [number]
     assert ids(table, "day < DATE '1582-10-10'") == [0, 1, 2]
@@ -181,8 +181,8 @@ def test_nested_columns_of_all_kinds_come_back(tmp_path):
     })  # fmt: skip
     (tmp_path / "t").mkdir()
     pq.write_table(rows, tmp_path / "t" / "a.parquet", row_group_size=1)
-    found = gl.open(str(tmp_path / "t")).scan().to_arrow()
-    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
+    answer = gl.open(str(tmp_path / "t")).scan().to_arrow()
+    assert sorted(answer.to_pylist(), key=lambda row: row["id"]) == rows.to_pylist()
     assert gl.open(str(tmp_path / "t")).scan("id = 1").to_arrow().to_pylist() == rows.to_pylist()[1:]
     assert ids(gl.open(str(tmp_path / "t")), "u > 1") == [0]
     assert ids(gl.open(str(tmp_path / "t")), "e = 'y'") == [1]

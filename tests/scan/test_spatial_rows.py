@@ -189,8 +189,8 @@ def test_rows_on_both_sides_of_180_degrees_are_found_in_far_files(tmp_path):
         make(tmp_path / "t", wkb_of([shapely.Point(x, 1)]))
     table = gl.open(str(tmp_path / "t"))
     scan = table.scan([179, 0, -179, 2])
-    found = shapely.from_wkb(scan.to_arrow()["geom"].to_pylist())
-    assert sorted(shape.x for shape in found) == [-179.5, 179.5]
+    answer = shapely.from_wkb(scan.to_arrow()["geom"].to_pylist())
+    assert sorted(shape.x for shape in answer) == [-179.5, 179.5]
     assert scan.metrics.files == 2
 
 
@@ -312,10 +312,10 @@ def test_a_vertex_that_is_not_a_number_raises_no_warning_of_numpy(tmp_path):
     table = make(tmp_path / "t", [line, shapely.Point(2, 2).wkb, shapely.Point(50, 50).wkb])
     for op in SpatialOp:
         try:
-            found = set(ids(table, Spatial.of(op, "geom", shapely.box(0, 0, 2, 2)))) - {0}
+            answer = set(ids(table, Spatial.of(op, "geom", shapely.box(0, 0, 2, 2)))) - {0}
         except PredicateError:  # GEOS itself raises for some relations
             continue
-        assert found == ({1} if op in {SpatialOp.INTERSECTS, SpatialOp.TOUCHES, SpatialOp.COVERED_BY} else set()), op
+        assert answer == ({1} if op in {SpatialOp.INTERSECTS, SpatialOp.TOUCHES, SpatialOp.COVERED_BY} else set()), op
 
 
 def test_polygons_that_cross_themselves_lose_no_row_in_a_window(tmp_path):
@@ -387,8 +387,8 @@ def test_polygons_in_metres_are_found_by_windows_in_degrees(tmp_path):
         window = shapely.box(*box)
         sure = set(np.flatnonzero(shapely.intersects(curved, window.buffer(-0.01))).tolist())
         near = set(np.flatnonzero(shapely.intersects(curved, window.buffer(0.01))).tolist())
-        found = set(ids(table, box, box_crs="OGC:CRS84"))
-        assert sure <= found <= near, box
+        answer = set(ids(table, box, box_crs="OGC:CRS84"))
+        assert sure <= answer <= near, box
 
 
 def test_a_system_without_a_name_takes_windows_in_its_own_numbers_alone(tmp_path):
