@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from geolake_nb.api.opening import whole_number
-from geolake_nb.errors import GeolakeError, MissingDependencyError, SchemaError
+from geolake_nb.errors import GeolakeError, JobError, MissingDependencyError, SchemaError
 from geolake_nb.expressions.binding import bind
 from geolake_nb.expressions.filter_input import read_filter
 from geolake_nb.model.display import Displayable
@@ -170,6 +170,7 @@ class Scan(Displayable):
 
         Raises:
             GeolakeError: the rows take more than `max_bytes`.
+            JobError: `cancelled` was set.
 
         Example:
             >>> t.scan("id = 3", columns=["id"]).to_arrow().num_rows
@@ -187,6 +188,8 @@ class Scan(Displayable):
                     remedy="use to_batches(), name fewer columns=, set limit=, or raise max_bytes=",
                 )
             batches.append(batch)
+        if cancelled is not None and cancelled.is_set():
+            raise JobError("the scan was cancelled", where=self.table.location)
         return pa.Table.from_batches(batches, self.schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:

@@ -99,6 +99,15 @@ def _dialect() -> Any:
     return GeolakeFilter
 
 
+def _refuse_null_in_list(node: Node) -> None:
+    """Refuse a null in a list below NOT: such a condition is true for no row."""
+    from sqlglot import exp
+
+    for listed in node.find_all(exp.In):
+        if any(isinstance(value.unnest(), exp.Null) for value in listed.expressions):
+            raise PredicateError("NOT IN with a NULL in its list is never true", remedy="leave the NULL out")
+
+
 def _predicate(node: Node) -> Predicate:
     from sqlglot import exp
 
@@ -108,12 +117,13 @@ def _predicate(node: Node) -> Predicate:
     if isinstance(node, exp.Or):
         return Or(tuple(_predicate(operand) for operand in _chain(node, exp.Or)))
     if isinstance(node, exp.Not):
+        _refuse_null_in_list(node)
         return ~_predicate(node.this)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
         return IsNull(_column(node.this))
     if isinstance(node, exp.In) and node.expressions:
         column, collation = _collated(node.this)
-        # A null equals nothing: IN keeps what it keeps without it. NOT IN is then never true, and may keep more here.
+        # A null equals nothing: IN is true for what it is true for without it.
         known = [value for value in node.expressions if not isinstance(value.unnest(), exp.Null)]
         return In(_column(column), tuple(_literal(value) for value in known or node.expressions), collation)
     if isinstance(node, exp.Between) and not node.args.get("symmetric"):

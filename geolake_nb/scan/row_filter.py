@@ -91,11 +91,7 @@ class RowFilter:
             inner = self._test(predicate.operand, batch)
             return RowTest(inner.false, inner.true)
         if isinstance(predicate, And | Or):
-            tests = [self._test(operand, batch) for operand in predicate.operands]
-            trues, falses = [test.true for test in tests], [test.false for test in tests]
-            if isinstance(predicate, And):
-                return RowTest(np.logical_and.reduce(trues), np.logical_or.reduce(falses))
-            return RowTest(np.logical_or.reduce(trues), np.logical_and.reduce(falses))
+            return self._connected(predicate, batch)
         if isinstance(predicate, BoundSpatial):
             return RowTest(*self._spatial[predicate].test(_column(batch, predicate.column)))
         if isinstance(predicate, BoundIsNull):
@@ -104,6 +100,21 @@ class RowFilter:
         if isinstance(predicate, BoundComparison | BoundIn):
             return self._compared(predicate, _column(batch, predicate.column))
         raise PredicateError("the filter is not bound", where=str(predicate), remedy="bind it to the schema first")
+
+    def _connected(self, predicate: And | Or, batch: pa.RecordBatch) -> RowTest:
+        """AND and OR: an operand is tested on the rows that those before it leave open, geometries last."""
+        is_and = isinstance(predicate, And)
+        true, false = np.full(len(batch), is_and), np.full(len(batch), not is_and)
+        for operand in sorted(predicate.operands, key=_is_spatial):
+            # An AND with a false operand is false, whatever the others are; an OR with a true one is true.
+            left = np.flatnonzero(~(false & ~true) if is_and else ~(true & ~false))
+            whole = len(left) == len(batch)
+            test = self._test(operand, batch if whole else batch.take(pa.array(left)))
+            if is_and:
+                true[left], false[left] = true[left] & test.true, false[left] | test.false
+            else:
+                true[left], false[left] = true[left] | test.true, false[left] & test.false
+        return RowTest(true, false)
 
     def _compared(self, predicate: BoundComparison | BoundIn, values: pa.Array) -> RowTest:
         valid = _flags(pc.is_valid(values))
@@ -142,6 +153,10 @@ class RowFilter:
                 where=join_path(column),
                 remedy="pass spark=gl.session(), or exact=False for the rows that may match",
             )
+
+
+def _is_spatial(predicate: Predicate) -> bool:
+    return any(isinstance(leaf, BoundSpatial) for leaf in leaves(predicate))
 
 
 def _column(batch: pa.RecordBatch, path: ColumnPath) -> pa.Array:

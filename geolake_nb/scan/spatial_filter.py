@@ -54,6 +54,7 @@ class SpatialFilter:
         """With `exact`, a value that cannot be decided is an error; otherwise it may be true and may be false."""
         self._predicate = predicate
         self._exact = exact
+        self._count = threading.Lock()
         self.unreadable = 0
         """How many values could not be read."""
         self._test: Callable[[pa.Array], _TrueFalse]
@@ -71,7 +72,8 @@ class SpatialFilter:
             return true | unknown, false | unknown
         true, false = self._test(values)
         valid = np.asarray(values.is_valid())
-        self.unreadable += int(np.count_nonzero(valid & ~true & ~false))
+        with self._count:
+            self.unreadable += int(np.count_nonzero(valid & ~true & ~false))
         return true, false
 
     def _undecided(self, rows: NDArray[np.bool_], why: str) -> None:
