@@ -8,21 +8,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.changes.change_text import change_dict, change_text
-from geolake_nb.checks.finding import printable
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.model.display import Displayable, LiveDisplayable
-from geolake_nb.text.messages import plural
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import SparkSession
 
     from geolake_nb.changes.preview import Preview
     from geolake_nb.formats.base import TableSource
     from geolake_nb.model.change import Change
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["Plan", "Report"]
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.jupyter.raster_entries import RasterEntry
     from geolake_nb.raster_data.raster import Raster
+    from geolake_nb.text.messages import Progress
 
-    Progress = Callable[[int, int], None]
     PathText = str | os.PathLike[str]
     Roots = PathText | Sequence[PathText]
 

@@ -22,7 +22,7 @@ from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import geopandas as gpd
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.crs import Crs, CrsLike
     from geolake_nb.model.types import Field
     from geolake_nb.scan.explanation import Explanation
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["Scan", "UnreadableValueWarning"]
 

@@ -22,7 +22,7 @@ from geolake_nb.model.types import GeographyType, GeometryType, RasterType
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import pandas as pd
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from geolake_nb.scan.diff import Diff
     from geolake_nb.scan.explanation import Explanation
     from geolake_nb.scan.wkb_sample import WkbSample
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["Table"]
 

@@ -12,7 +12,7 @@ from geolake_nb.formats.registry import FORMATS, PARQUET
 from geolake_nb.model.change import of_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from geolake_nb.api.column_types import ColumnTypesInput
     from geolake_nb.api.plan import Plan
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["TablePlans"]
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
     from pathlib import Path
 
     import folium
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.jupyter.raster_browser import RasterBrowser, Thumbnail
     from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
     from geolake_nb.model.crs import Crs, CrsLike
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["TableViews"]
 

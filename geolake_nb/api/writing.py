@@ -13,7 +13,7 @@ from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG
 from geolake_nb.storage.storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.base import Format, TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["plan_convert", "plan_write", "write"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.checks.finding import printable
 from geolake_nb.scan.explanation_text import bytes_text
-from geolake_nb.text.messages import plural, shortened
+from geolake_nb.text.messages import plural, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,9 +23,7 @@ from geolake_nb.model.types import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from geolake_nb.model.types import DataType
-
-    GeoType = GeometryType | GeographyType
+    from geolake_nb.model.types import DataType, GeoType
 
 __all__ = [
     "GeoColumns",

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from geolake_nb.errors import SchemaError
 from geolake_nb.model.types import Field, StringType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.types import DataType
 
-__all__ = ["KeyColumn", "RowPartitions"]
+__all__ = ["KeyColumn", "RowPartitions", "require_partition_columns"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,12 @@ class RowPartitions:
     def with_keys(self, schema: Schema) -> Schema:
         """The columns of the rows and the computed keys."""
         return replace(schema, root=StructType((*schema.fields, *(Field(name, StringType()) for name in self.keys))))
+
+
+def require_partition_columns(schema: Schema, partition_by: Iterable[str], where: str) -> None:
+    """Raise where a table would be partitioned by a column that it does not have."""
+    known = {field.name for field in schema.fields}
+    for name in partition_by:
+        if name not in known:
+            remedy = f"use one of: {', '.join(sorted(known))}"
+            raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=remedy)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
-    Progress = Callable[[int, int], None]
     SampleRows = Callable[[Storage, WriteJob, Sequence[str], Progress | None], Sample]
 
 __all__ = ["Preview", "PreviewSide", "preview"]

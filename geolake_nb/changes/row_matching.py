@@ -22,9 +22,7 @@ from geolake_nb.model.types import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.model.types import DataType
-
-    GeoType = GeometryType | GeographyType
+    from geolake_nb.model.types import DataType, GeoType
 
 __all__ = ["match_rows", "require_same"]
 

@@ -16,7 +16,7 @@ from geolake_nb.scan.file_fields import file_field
 from geolake_nb.storage.partition_text import partition_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import DataType
     from geolake_nb.parquet.footer_view import FooterReader
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = [
     "SAMPLE_ROWS",

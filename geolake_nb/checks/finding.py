@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from geolake_nb.model.display import Displayable
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -237,15 +238,6 @@ class Findings(Displayable, Sequence[Finding]):
         if self.findings:
             lines += ["", f"why it matters: geolake help {printable(self.findings[0].rule)}"]
         return "\n".join(lines)
-
-
-def printable(text: str) -> str:
-    """The text with control characters escaped.
-
-    >>> printable("a\\x1b[2J")
-    'a\\\\x1b[2J'
-    """
-    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 def _wrapped(text: str, indent: str = "  ") -> list[str]:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from geolake_nb.checks.finding import printable
 from geolake_nb.checks.untyped_wkb import typing_command, typing_hint
 from geolake_nb.scan.coverage import coverage
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation_text import bytes_text
-from geolake_nb.text.messages import plural
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,6 @@ import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb import __version__
-from geolake_nb.checks.finding import printable
 from geolake_nb.cli import (
     check,
     collations,
@@ -38,7 +37,7 @@ from geolake_nb.cli import (
     undo,
 )
 from geolake_nb.errors import GeolakeError
-from geolake_nb.text.messages import without_secrets
+from geolake_nb.text.messages import printable, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,12 +9,10 @@ from geolake_nb.cli.table_options import open_table, progress
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["EXAMPLE", "add_arguments", "repair_plan", "run"]
 

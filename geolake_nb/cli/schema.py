@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the schema."""
-    from geolake_nb.checks.finding import printable
     from geolake_nb.model.schema import type_name
+    from geolake_nb.text.messages import printable
 
     schema = open_table(options).schema
     if options.json:

@@ -97,7 +97,7 @@ def print_table(table: pa.Table, options: argparse.Namespace, what: str) -> None
     if options.json:
         print_json({what.replace(" ", "_"): plain_rows(table)})
         return
-    from geolake_nb.checks.finding import printable
+    from geolake_nb.text.messages import printable
 
     for number, row in enumerate(plain_rows(table.slice(0, options.limit))):
         known = [f"{name}={_shown(value)}" for name, value in row.items() if name != "path" and value is not None]

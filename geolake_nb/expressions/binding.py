@@ -22,6 +22,7 @@ from geolake_nb.expressions.predicate import (
     Or,
     Predicate,
     Spatial,
+    predicate_parts,
 )
 from geolake_nb.expressions.query_shape import shape_to_sql
 from geolake_nb.expressions.sql_text import sql_collation, sql_literal, sql_name
@@ -42,12 +43,12 @@ from geolake_nb.model.types import (
 from geolake_nb.text.messages import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.operators import ComparisonOp, Literal, SpatialOp
 
-__all__ = ["BoundComparison", "BoundIn", "BoundIsNull", "BoundSpatial", "GeoType", "bind"]
+__all__ = ["BoundComparison", "BoundIn", "BoundIsNull", "BoundSpatial", "GeoType", "Leaf", "bind", "leaves"]
 
 GeoType = GeometryType | GeographyType | RasterType
 """The column types of a spatial predicate."""
@@ -311,3 +312,11 @@ _READERS: dict[str, _Reader] = {
     "timetz": (_read_time, "a time such as TIME '12:30:00'"),
     "uuid": (_read_uuid, "a string such as 'f79c3e09-677c-4bbd-a479-3f349cb785e7'"),
 }
+
+
+Leaf = BoundSpatial | BoundComparison | BoundIn | BoundIsNull
+
+
+def leaves(predicate: Predicate) -> Iterator[Leaf]:
+    """The comparisons and spatial predicates that a bound filter is made of."""
+    return (part for part in predicate_parts(predicate) if isinstance(part, Leaf))

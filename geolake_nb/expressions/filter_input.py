@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from geolake_nb.errors import CrsError, NoGeoColumnError, PredicateError
 from geolake_nb.expressions.binding import bind
-from geolake_nb.expressions.predicate import And, Not, Or, Predicate, Spatial, SpatialOp, column_path
+from geolake_nb.expressions.predicate import Predicate, Spatial, SpatialOp, column_path, predicate_parts
 from geolake_nb.expressions.predicate_json import predicate_from_json
 from geolake_nb.expressions.predicate_sql import parse_predicate
 from geolake_nb.model.box import Box
@@ -106,13 +106,7 @@ def spatial_parts(predicate: Predicate) -> Iterator[Spatial]:
     >>> [str(part.op.sql) for part in spatial_parts(parse_predicate("NOT ST_Within(g, 'POINT (1 2)') AND id > 3"))]
     ['ST_Within']
     """
-    if isinstance(predicate, Not):
-        yield from spatial_parts(predicate.operand)
-    elif isinstance(predicate, And | Or):
-        for operand in predicate.operands:
-            yield from spatial_parts(operand)
-    elif isinstance(predicate, Spatial):
-        yield predicate
+    return (part for part in predicate_parts(predicate) if isinstance(part, Spatial))
 
 
 def query_crs(predicate: Spatial, schema: Schema) -> Crs:

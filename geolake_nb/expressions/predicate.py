@@ -17,7 +17,7 @@ from geolake_nb.model.schema import join_path, split_path
 from geolake_nb.text.messages import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from geolake_nb.model.collation import Collation
 
@@ -37,6 +37,7 @@ __all__ = [
     "Spatial",
     "SpatialOp",
     "column_path",
+    "predicate_parts",
     "st_contains",
     "st_covered_by",
     "st_covers",
@@ -470,3 +471,19 @@ def _within(operand: Predicate, weaker: tuple[type[Predicate], ...]) -> str:
 
 def _collate(collation: Collation | None) -> str:
     return "" if collation is None else f" COLLATE {sql_collation(collation)}"
+
+
+def predicate_parts(predicate: Predicate) -> Iterator[Predicate]:
+    """What AND, OR and NOT combine in a filter, in order.
+
+    >>> from geolake_nb.expressions.predicate_sql import parse_predicate
+    >>> [str(part) for part in predicate_parts(parse_predicate("NOT (a = 1 OR b = 2) AND c > 3"))]
+    ['a = 1', 'b = 2', 'c > 3']
+    """
+    if isinstance(predicate, Not):
+        yield from predicate_parts(predicate.operand)
+    elif isinstance(predicate, And | Or):
+        for operand in predicate.operands:
+            yield from predicate_parts(operand)
+    else:
+        yield predicate

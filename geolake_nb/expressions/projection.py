@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import PredicateError
-from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial
+from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial, leaves
 from geolake_nb.expressions.predicate import And, ColumnPath, Not, Or, Predicate
 from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.model.box_column import BoxColumn
@@ -24,7 +24,7 @@ from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import PrimitiveType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -99,7 +99,7 @@ def project(predicate: Predicate, statistics: Statistics) -> Projection:
 
     >>> from geolake_nb.model.box import Box
     >>> from geolake_nb.expressions.predicate import st_intersects
-    >>> from geolake_nb.expressions.binding import bind
+    >>> from geolake_nb.expressions.binding import leaves, bind
     >>> from geolake_nb.model.schema import Schema
     >>> from geolake_nb.model.types import Field, GeometryType, StructType
     >>> schema = Schema(StructType((Field("geom", GeometryType()),)))
@@ -129,18 +129,9 @@ def verdict(predicate: Predicate, box: Box | None, *, only_null_or_empty: bool =
     (<Verdict.MIGHT_MATCH: 2>, <Verdict.UNKNOWN: 1>)
     """
     boxes = BoxColumn.from_boxes([box], only_null_or_empty=[only_null_or_empty])
-    statistics = Statistics(1, boxes=dict.fromkeys(_geo_columns(predicate), boxes))
+    columns = [leaf.column for leaf in leaves(predicate) if isinstance(leaf, BoundSpatial)]
+    statistics = Statistics(1, boxes=dict.fromkeys(columns, boxes))
     return Verdict(project(predicate, statistics).verdicts[0])
-
-
-def _geo_columns(predicate: Predicate) -> Iterator[ColumnPath]:
-    if isinstance(predicate, BoundSpatial):
-        yield predicate.column
-    elif isinstance(predicate, Not):
-        yield from _geo_columns(predicate.operand)
-    elif isinstance(predicate, (And, Or)):
-        for operand in predicate.operands:
-            yield from _geo_columns(operand)
 
 
 # For each file: can the filter be true for a row, and can it be false? A null is neither, also under NOT.

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import GeographyType, GeometryType
     from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
     ColumnTypes = Mapping[str, GeometryType | GeographyType]
-    Progress = Callable[[int, int], None]
 
 __all__ = ["Format", "TableSource", "VersionChoice"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CrsError, GeolakeError
-from geolake_nb.expressions.binding import BoundSpatial, bind
+from geolake_nb.expressions.binding import BoundSpatial, bind, leaves
 from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_widget import pack_parts, pack_rings
@@ -18,7 +18,6 @@ from geolake_nb.model.crs import CRS84
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import RasterType
 from geolake_nb.scan.mapped_column import geo_type_of
-from geolake_nb.scan.prune import leaves
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:

@@ -16,14 +16,13 @@ from geolake_nb.jupyter.written_file import written_file
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from geolake_nb.api.table import Table
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.model.crs import Crs, CrsLike
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["report_page", "write_report"]
 

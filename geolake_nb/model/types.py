@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from geolake_nb.errors import SchemaError
 from geolake_nb.model.crs import CRS84, Crs
@@ -19,6 +19,7 @@ __all__ = [
     "DataType",
     "EdgeAlgorithm",
     "Field",
+    "GeoType",
     "GeographyType",
     "GeometryEncoding",
     "GeometryType",
@@ -243,3 +244,7 @@ def raster() -> RasterType:
         RasterType(encoding='v1')
     """
     return RasterType()
+
+
+GeoType: TypeAlias = "GeometryType | GeographyType"
+"""The type of a column of vector shapes."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from geolake_nb.errors import CrsError
 from geolake_nb.model.crs import UNKNOWN_CRS, Crs
-from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryType
+from geolake_nb.model.types import EdgeAlgorithm
 from geolake_nb.parquet.geoparquet import GeoColumn, GeoEncoding, GeoMetadata, to_geo_metadata
 
 if TYPE_CHECKING:
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.model.box import Box
     from geolake_nb.model.statistics import ColumnStats
-
-    GeoType = GeometryType | GeographyType
+    from geolake_nb.model.types import GeoType
 
 __all__ = ["ARROW_SCHEMA", "GEO", "arrow_schema_with_geo", "geo_property", "geo_template", "with_srids"]
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.expressions.binding import BoundComparison, BoundIn
+from geolake_nb.expressions.binding import BoundComparison, BoundIn, leaves
 from geolake_nb.expressions.predicate import And, ColumnPath, Not, Or, Predicate
 from geolake_nb.expressions.projection import CollatedColumn
 from geolake_nb.model.collation import Collation
-from geolake_nb.scan.prune import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

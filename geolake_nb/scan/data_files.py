@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import DataType, Field
     from geolake_nb.parquet.geoparquet import GeoEncoding
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 _SHAPES = (GeometryType, GeographyType)
 _LONG_JSON = 1_000_000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.expressions.binding import BoundSpatial, bind
+from geolake_nb.expressions.binding import BoundSpatial, bind, leaves
 from geolake_nb.expressions.filter_input import looks_like_degrees, query_crs, read_filter, spatial_parts
 from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.model.schema import join_path
@@ -16,7 +16,7 @@ from geolake_nb.scan.complete_bounds import if_bounds_were_complete
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import Explanation, Level, amounts_by_reason, reason_column
 from geolake_nb.scan.file_statistics import known_files
-from geolake_nb.scan.prune import PruneResult, leaves, prune
+from geolake_nb.scan.prune import PruneResult, prune
 from geolake_nb.scan.prune_row_groups import prune_row_groups
 from geolake_nb.scan.reason import ScanReason
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundSpatial
+from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundSpatial, Leaf, leaves
 from geolake_nb.expressions.projection import Statistics
 from geolake_nb.model.file_table import has_column, physical_rows
 from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import join_path
 from geolake_nb.scan.collator import collated_columns
-from geolake_nb.scan.prune import Leaf, PruneInput, leaves
+from geolake_nb.scan.prune import PruneInput
 from geolake_nb.scan.reason import ScanReason
 
 if TYPE_CHECKING:

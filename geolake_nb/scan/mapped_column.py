@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError, NoGeoColumnError
-from geolake_nb.expressions.binding import bind
+from geolake_nb.expressions.binding import bind, leaves
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import GeographyType, GeometryType, RasterType
-from geolake_nb.scan.prune import leaves
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:

@@ -20,16 +20,14 @@ from geolake_nb.model.operators import SpatialOp
 from geolake_nb.scan.reason import SCAN_REASONS, ScanReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from geolake_nb.model.box_column import BoxColumn
     from geolake_nb.model.collation import Collation
 
-__all__ = ["Leaf", "PruneInput", "PruneResult", "leaves", "prune"]
-
-Leaf = BoundSpatial | BoundComparison | BoundIn | BoundIsNull
+__all__ = ["PruneInput", "PruneResult", "prune"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,17 +77,6 @@ def prune(predicate: Predicate, known: PruneInput) -> PruneResult:
     ['overlaps', 'outside_window', 'no_bounds']
     """
     return _walk(predicate, known, negated=False)
-
-
-def leaves(predicate: Predicate) -> Iterator[Leaf]:
-    """The comparisons and spatial predicates that a bound filter is made of."""
-    if isinstance(predicate, Not):
-        yield from leaves(predicate.operand)
-    elif isinstance(predicate, (And, Or)):
-        for operand in predicate.operands:
-            yield from leaves(operand)
-    elif isinstance(predicate, Leaf):
-        yield predicate
 
 
 # A verdict and a reason in one number: AND takes the least, and so the first reason of the least verdict.

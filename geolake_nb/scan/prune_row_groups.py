@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.expressions.binding import BoundSpatial
+from geolake_nb.expressions.binding import BoundSpatial, leaves
 from geolake_nb.expressions.projection import CollatedColumn, Statistics, Verdict
 from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.file_table import has_column
 from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import join_path
 from geolake_nb.scan.file_statistics import whole, why_no_box
-from geolake_nb.scan.prune import PruneInput, PruneResult, leaves, prune
+from geolake_nb.scan.prune import PruneInput, PruneResult, prune
 from geolake_nb.scan.reason import ScanReason
 
 if TYPE_CHECKING:

@@ -18,14 +18,13 @@ from geolake_nb.scan.raster_bands import raster_bands
 from geolake_nb.text.messages import url_without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.raster_data.out_db_files import OutDbRoots
     from geolake_nb.raster_data.raster import RasterMetadata
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["OutDbState", "check_out_db"]
 

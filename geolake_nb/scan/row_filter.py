@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import PredicateError
-from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial
+from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial, leaves
 from geolake_nb.expressions.predicate import And, Not, Or, Predicate
 from geolake_nb.model.operators import ComparisonOp
 from geolake_nb.model.schema import join_path
-from geolake_nb.scan.prune import leaves
 from geolake_nb.scan.spatial_filter import SpatialFilter
 
 if TYPE_CHECKING:

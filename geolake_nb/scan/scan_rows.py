@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError, MissingFileError
+from geolake_nb.expressions.binding import leaves
 from geolake_nb.expressions.predicate import And
 from geolake_nb.model.schema import split_path
 from geolake_nb.parquet.footer import read_sized_metadata
@@ -27,7 +28,7 @@ from geolake_nb.scan.data_files import require_parquet
 from geolake_nb.scan.file_fields import geo_file_fields
 from geolake_nb.scan.file_reader import FileReader
 from geolake_nb.scan.file_statistics import known_files
-from geolake_nb.scan.prune import leaves, prune
+from geolake_nb.scan.prune import prune
 from geolake_nb.scan.prune_row_groups import prune_row_groups
 from geolake_nb.scan.result_schema import ResultTypes
 from geolake_nb.scan.row_filter import RowFilter
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
     from geolake_nb.scan.data_file import DataFile, RowSource
     from geolake_nb.scan.prune import PruneInput, PruneResult
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
     Note = Callable[[int, int], None]
-    Progress = Callable[[int, int], None]
 
 __all__ = ["GroupReader", "RowScan", "ScanMetrics", "ScanTask"]
 

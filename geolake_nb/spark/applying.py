@@ -11,15 +11,14 @@ from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.registry import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
     from geolake_nb.changes.commit import CommitContext
     from geolake_nb.model.change import Change
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["JobContext", "apply_change"]
 

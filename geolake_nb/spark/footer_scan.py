@@ -15,7 +15,7 @@ from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from geolake_nb.model.change import Change
     from geolake_nb.scan.value_scan import GroupStats, ScanColumn
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
-    Progress = Callable[[int, int], None]
     Unit = tuple[int, str, list[ScanColumn]]
 
 __all__ = ["run_footer_scan"]

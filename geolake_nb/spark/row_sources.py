@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.write_job import GeoInput, WriteJob
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["OpenRows", "open_rows", "sample_rows"]
 

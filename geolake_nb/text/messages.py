@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "SECRET_NAME",
+    "Progress",
     "plural",
     "printable",
     "shortened",
@@ -21,6 +22,9 @@ __all__ = [
     "with_plain_urls",
     "without_secrets",
 ]
+
+Progress: TypeAlias = "Callable[[int, int], None]"
+"""Called with the number of parts that are done, and of all."""
 
 SECRET_NAME = re.compile(
     r"key(?!error\b)|secret|token|password|passwd|passphrase|pwd"
@@ -56,14 +60,16 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
-def printable(text: str, length: int) -> str:
-    r"""The same, with escapes for what has no shape on a screen.
+def printable(text: str, length: int | None = None) -> str:
+    r"""The text with escapes for what has no shape on a screen, shortened where a length is given.
 
-    >>> printable("EPSG:4326", 60), printable("a\0b", 60)
-    ('EPSG:4326', 'a\\x00b')
+    >>> printable("EPSG:4326", 60), printable("a\0b", 60), printable("a\x1b[2J")
+    ('EPSG:4326', 'a\\x00b', 'a\\x1b[2J')
     """
-    text = text[: length + 1]  # long before it is cut, a text need not be escaped
-    return shortened(text if text.isprintable() else ascii(text)[1:-1], length)
+    if length is not None:
+        text = text[: length + 1]  # long before it is cut, a text need not be escaped
+    escaped = text if text.isprintable() else ascii(text)[1:-1]
+    return escaped if length is None else shortened(escaped, length)
 
 
 def plural(count: int, noun: str) -> str:

@@ -15,7 +15,7 @@ from geolake_nb.model.types import GeographyType
 from geolake_nb.parquet.footer import FIRST_READ
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.statistics import ColumnStats
     from geolake_nb.scan.value_scan import ScanColumn
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["FileRepair", "RepairEvidence", "StoredBound", "after_scan"]
 

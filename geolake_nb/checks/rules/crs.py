@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.checks.evidence import flags
-from geolake_nb.checks.finding import Scope, Severity, printable
+from geolake_nb.checks.finding import Scope, Severity
 from geolake_nb.checks.rule import Fault, Needs, Rule, Skip
 from geolake_nb.checks.rules.sources import (
     DELTA_PARQUET,
@@ -24,6 +24,7 @@ from geolake_nb.model.crs import CRS84, Crs, CrsForm
 from geolake_nb.model.file_table import has_column
 from geolake_nb.model.type_text import to_delta_text
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.checks.finding import Scope, Severity, printable
+from geolake_nb.checks.finding import Scope, Severity
 from geolake_nb.checks.rule import Fault, Rule, Skip
 from geolake_nb.checks.rules.sources import ICEBERG_FILE_SIZE, PARQUET_BOX
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.coverage import FEWEST_FILES, overlap_depth
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from geolake_nb.checks.finding import Scope, Severity, printable
+from geolake_nb.checks.finding import Scope, Severity
 from geolake_nb.checks.rule import Fault, Rule
 from geolake_nb.checks.rules.sources import (
     COLLATION_IDENTIFIERS,
@@ -22,6 +22,7 @@ from geolake_nb.model.collation import COLLATIONS_KEY, Collation, stored_collati
 from geolake_nb.model.schema import join_path, split_path
 from geolake_nb.model.spark_collations import similar_spark_name, spark_name
 from geolake_nb.model.types import StringType
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from geolake_nb.changes.partition_keys import require_partition_columns
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.column_types import require_delta_names
@@ -314,11 +315,9 @@ def _metadata_text(metadata: Mapping[str, Any]) -> str:
 
 
 def _check_partitions(schema: Schema, partition_by: Collection[str], where: str) -> None:
+    require_partition_columns(schema, partition_by, where)
     fields = {field.name: field.type for field in schema.fields}
     for name in partition_by:
-        if name not in fields:
-            known = ", ".join(sorted(fields))
-            raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=f"use one of: {known}")
         # Delta, Partition value serialization: it exists for numbers, texts, bytes and times.
         if isinstance(fields[name], (GeometryType, GeographyType, ListType, MapType, StructType)):
             what = f"a table cannot be partitioned by the column {join_path((name,))!r}: it is not a plain value"

@@ -41,10 +41,8 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.delta.details import DeltaDetails
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.types import Field
+    from geolake_nb.model.types import Field, GeoType
     from geolake_nb.storage.storage import Storage
-
-    GeoType = GeometryType | GeographyType
 
 __all__ = ["plan_enable"]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.commit import Applied, CommitContext
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
-    from geolake_nb.formats.base import ColumnTypes, Progress, TableSource
+    from geolake_nb.formats.base import ColumnTypes, TableSource
     from geolake_nb.formats.delta.log_segment import LogListing
     from geolake_nb.model.change import Change
     from geolake_nb.model.collation import Collation
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import DataType, Field
     from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["DELTA", "DeltaFormat", "collation_hints"]
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.statistics import ColumnStats
     from geolake_nb.scan.value_scan import ScanColumn
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["finish_repair", "plan_repair"]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.checks.finding import printable
 from geolake_nb.formats.delta.collated_strings import collations_of, measured_strings
 from geolake_nb.formats.delta.collation_rules import newest_version
 from geolake_nb.formats.delta.details import DeltaDetails
 from geolake_nb.formats.delta.format import collation_hints
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.schema import join_path
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,15 +13,14 @@ from geolake_nb.formats.iceberg.repair import repair_change
 from geolake_nb.geo.bound_codec import to_havasu_wkb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from geolake_nb.changes.repair.scan_job import Finish
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.statistics import ColumnStats
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["plan_repair"]
 

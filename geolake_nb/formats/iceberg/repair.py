@@ -25,7 +25,7 @@ from geolake_nb.scan.data_files import data_keys
 from geolake_nb.scan.engines import engine_facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.statistics import ColumnStats
     from geolake_nb.scan.value_scan import ScanColumn
     from geolake_nb.storage.storage import Storage
-
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 
 __all__ = ["plan_repair", "repair_change"]

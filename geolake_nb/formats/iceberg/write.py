@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from geolake_nb.changes.write_job import GeoInput
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.types import GeographyType, GeometryType
+    from geolake_nb.model.types import GeoType
     from geolake_nb.storage.storage import Storage
-
-    GeoType = GeometryType | GeographyType
 
 __all__ = ["plan_append", "plan_convert", "plan_new"]
 

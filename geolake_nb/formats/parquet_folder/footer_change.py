@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
+    from geolake_nb.model.types import GeoType
     from geolake_nb.storage.storage import Storage
-
-    GeoType = GeometryType | GeographyType
 
 __all__ = ["FileState", "FooterChange", "drop_checksum", "footer_digest", "put_footer"]
 

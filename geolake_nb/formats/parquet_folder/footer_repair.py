@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from geolake_nb.formats.parquet_folder.footer_change import FileState
-    from geolake_nb.model.types import Field
+    from geolake_nb.model.types import Field, GeoType
     from geolake_nb.parquet.footer_boxes import FooterColumn
     from geolake_nb.parquet.footer_view import FileView
     from geolake_nb.parquet.geoparquet import GeoMetadata
     from geolake_nb.scan.value_scan import GroupStats, ScanColumn
-
-    GeoType = GeometryType | GeographyType
 
 __all__ = ["ColumnRepair", "FooterRepair", "footer_action"]
 

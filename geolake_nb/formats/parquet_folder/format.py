@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from geolake_nb.changes.commit import Applied, CommitContext
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
-    from geolake_nb.formats.base import ColumnTypes, Progress, TableSource, VersionChoice
+    from geolake_nb.formats.base import ColumnTypes, TableSource, VersionChoice
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.types import DataType
     from geolake_nb.parquet.footer_view import FileView
     from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["PARQUET", "ParquetFolderFormat"]
 

@@ -27,17 +27,15 @@ from geolake_nb.scan.value_scan import ScanColumn
 from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.types import DataType
+    from geolake_nb.model.types import DataType, GeoType
     from geolake_nb.parquet.footer_view import FileView
     from geolake_nb.scan.value_scan import GroupStats
     from geolake_nb.storage.storage import Storage
-
-    GeoType = GeometryType | GeographyType
-    Progress = Callable[[int, int], None]
+    from geolake_nb.text.messages import Progress
 
 __all__ = ["FooterScanJob", "finish_repair", "plan_repair"]
 

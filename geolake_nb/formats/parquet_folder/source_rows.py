@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.parquet_folder.snapshot import FileProblem, ParquetDetails
     from geolake_nb.model.snapshot import Snapshot
-
-    GeoType = GeometryType | GeographyType
+    from geolake_nb.model.types import GeoType
 
 __all__ = ["columns_with_geo_type", "parquet_rows", "partial_folders", "require_apart", "require_one_type"]
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from geolake_nb.changes.geo_columns import geo_sentences, lenient, take_geo_columns
+from geolake_nb.changes.partition_keys import require_partition_columns
 from geolake_nb.changes.row_matching import match_rows, require_same
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError, SchemaError
@@ -31,10 +32,8 @@ if TYPE_CHECKING:
     from geolake_nb.changes.row_sources import InputRows, ParquetRows
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.types import GeographyType, GeometryType
+    from geolake_nb.model.types import GeoType
     from geolake_nb.storage.storage import Storage
-
-    GeoType = GeometryType | GeographyType
 
 __all__ = ["plan_append", "plan_convert", "plan_new"]
 
@@ -190,10 +189,6 @@ def _plan_files(
 
 
 def _check_partitions(schema: Schema, partition_by: Sequence[str], where: str) -> None:
-    known = {field.name for field in schema.fields}
-    for name in partition_by:
-        if name not in known:
-            remedy = f"use one of: {', '.join(sorted(known))}"
-            raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=remedy)
-    if set(partition_by) >= known:
+    require_partition_columns(schema, partition_by, where)
+    if set(partition_by) >= {field.name for field in schema.fields}:
         raise SchemaError("a file needs a column that is not a partition column", where=where)
