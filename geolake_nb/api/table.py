@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.checks.finding import Findings
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.formats.base import TableSource
-    from geolake_nb.formats.delta.table_collations import TableCollations
+    from geolake_nb.formats.delta.collations import TableCollations
     from geolake_nb.model.crs import Crs, CrsLike
     from geolake_nb.model.file_table import FileTable
     from geolake_nb.model.schema import Schema
@@ -550,7 +550,7 @@ class Table(TablePlans, TableViews, Displayable):
     @property
     def collations(self) -> TableCollations:
         """The collations of the strings, for which versions there are statistics, and which files lack them."""
-        from geolake_nb.formats.delta.table_collations import table_collations
+        from geolake_nb.formats.delta.collations import table_collations
 
         return table_collations(self.snapshot)
 

@@ -40,7 +40,7 @@ def older_icu(path: str | os.PathLike[str], *, version: str = "77.1.0.0") -> int
     from geolake_nb.formats.delta.collate import hints_action
     from geolake_nb.formats.delta.commit import DeltaCommit, commit
     from geolake_nb.formats.delta.format import collation_hints
-    from geolake_nb.formats.delta.raw_adds import raw_adds
+    from geolake_nb.formats.delta.raw_actions import raw_adds
     from geolake_nb.model.collation_stats import CollationHints
     from geolake_nb.storage.storage import Storage
 

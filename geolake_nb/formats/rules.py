@@ -9,8 +9,7 @@ from geolake_nb.checks.rules.files import FILES_RULES
 from geolake_nb.checks.rules.geo import GEO_RULES
 from geolake_nb.checks.rules.layout import LAYOUT_RULES
 from geolake_nb.checks.rules.raster import RASTER_RULES
-from geolake_nb.formats.delta.collation_rules import COLLATION_RULES
-from geolake_nb.formats.delta.protocol_rules import DELTA_PROTOCOL_RULES
+from geolake_nb.formats.delta.rules import COLLATION_RULES, DELTA_PROTOCOL_RULES
 from geolake_nb.formats.havasu.protocol_rules import HAVASU_PROTOCOL_RULES
 from geolake_nb.formats.iceberg.protocol_rules import ICEBERG_PROTOCOL_RULES
 from geolake_nb.formats.parquet_folder.rules import PARQUET_FOLDER_RULES

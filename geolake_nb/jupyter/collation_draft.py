@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.errors import CollationError
 from geolake_nb.formats.delta.collate import schema_collation
-from geolake_nb.formats.delta.collation_edit import with_collations
+from geolake_nb.formats.delta.collations import statistics_text, table_collations, with_collations
 from geolake_nb.formats.delta.schema import from_delta_schema
-from geolake_nb.formats.delta.table_collations import statistics_text, table_collations
 from geolake_nb.model.schema import join_path, type_name
 from geolake_nb.model.types import StringType
 from geolake_nb.text.messages import printable

@@ -7,10 +7,10 @@ import pickle
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError, JobError
+from geolake_nb.formats.delta.add_action import StatsEdit, collated_add, lacks
 from geolake_nb.formats.delta.collate import finish_collations, hints_action, with_versions
-from geolake_nb.formats.delta.collated_adds import StatsEdit, collated_add, lacks
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.log_actions import decoded_path
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.spark.collation_check import check_schema, known_collations, spark_collations
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.failures import cause
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from geolake_nb.formats.delta.add_action import Ranges
     from geolake_nb.formats.delta.collate import CollateJob
-    from geolake_nb.formats.delta.collated_adds import Ranges
     from geolake_nb.model.change import Change
     from geolake_nb.model.collation_stats import CollationHints
     from geolake_nb.scan.string_scan import CollatedString

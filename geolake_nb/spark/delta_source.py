@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from geolake_nb.errors import RefusedError
-from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.formats.delta.log_actions import decoded_path
 from geolake_nb.formats.delta.plain_actions import plain_add, plain_metadata, plain_protocol
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.formats.spark_location import spark_location
 
 if TYPE_CHECKING:

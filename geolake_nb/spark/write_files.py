@@ -15,7 +15,7 @@ from geolake_nb.changes.clustering import keying
 from geolake_nb.changes.placement import place_rows
 from geolake_nb.changes.row_sources import DeltaRows
 from geolake_nb.errors import GeolakeError, JobError, SchemaError
-from geolake_nb.formats.delta.remove_action import with_deletion_time
+from geolake_nb.formats.delta.add_action import with_deletion_time
 from geolake_nb.formats.delta.rewrite import live_rows
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.spark.collated_stats import with_collated_stats

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from geolake_nb.changes.clustering import UNREADABLE
 from geolake_nb.changes.row_sources import InputRows
-from geolake_nb.formats.delta.row_rules import bound_columns, require_rules
+from geolake_nb.formats.delta.constraints import bound_columns, require_rules
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, StructType

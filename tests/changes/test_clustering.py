@@ -16,7 +16,7 @@ from geolake_nb.changes.clustering import NOWHERE, UNREADABLE, Ordering, centres
 from geolake_nb.changes.placement import place_rows
 from geolake_nb.changes.sampling import Sample
 from geolake_nb.errors import RefusedError, SchemaError
-from geolake_nb.formats.delta.partition_values import typed_partition
+from geolake_nb.formats.delta.file_stats import typed_partition
 from geolake_nb.geo.curves import Curve
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, ListType, PrimitiveType, StringType, StructType, geography, geometry

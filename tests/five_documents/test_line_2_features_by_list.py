@@ -11,7 +11,7 @@ import json
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.formats.delta.features import GEOSPATIAL_PREVIEWS
+from geolake_nb.formats.delta.protocol import GEOSPATIAL_PREVIEWS
 from geolake_nb.scan.engines import engine_facts
 from tests.formats.delta.log_maker import LogMaker, field, metadata
 

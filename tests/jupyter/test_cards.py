@@ -10,7 +10,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.checks.finding import Finding, Findings, Scope, Severity, SkippedCheck
-from geolake_nb.formats.delta.table_collations import ColumnCollation, TableCollations
+from geolake_nb.formats.delta.collations import ColumnCollation, TableCollations
 from geolake_nb.formats.registry import DELTA
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.plan_view import PlanView

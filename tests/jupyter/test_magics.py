@@ -18,7 +18,7 @@ from geolake_nb.api.table import Table
 from geolake_nb.changes.preview import Preview
 from geolake_nb.checks.finding import Findings
 from geolake_nb.errors import GeolakeError, MissingFileError, RefusedError
-from geolake_nb.formats.delta.table_collations import TableCollations
+from geolake_nb.formats.delta.collations import TableCollations
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
 from geolake_nb.jupyter.table_rows import TableRows

@@ -9,7 +9,7 @@ import pytest
 
 from geolake_nb.changes.change_text import change_dict, change_text
 from geolake_nb.errors import RefusedError
-from geolake_nb.formats.delta.remove_action import remove_action
+from geolake_nb.formats.delta.add_action import remove_action
 from geolake_nb.formats.registry import DELTA
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.scan.engines import ENGINE_FACTS

@@ -13,7 +13,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.parquet.opening import open_parquet_file
 from tests.formats.delta.log_maker import METADATA, PROTOCOL, LogMaker, add, field, metadata, protocol
 

@@ -9,7 +9,7 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.expressions.predicate import st_intersects
-from geolake_nb.formats.delta.bounds_tag import BOUNDS_TAG
+from geolake_nb.formats.delta.add_action import BOUNDS_TAG
 from geolake_nb.formats.havasu.manifest_writing import Numbers, rewritten_manifest
 from geolake_nb.formats.iceberg.edge_marks import EDGES
 from tests.changes.repair_tables import GEOGRAPHY, GeoTable, wkb

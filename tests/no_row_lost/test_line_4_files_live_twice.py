@@ -9,7 +9,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove, vector, write_checkpoint
 
 DV, DV_2 = vector(1), vector(2, offset=7)

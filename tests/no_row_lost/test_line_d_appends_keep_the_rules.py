@@ -10,10 +10,9 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError, RefusedError, SchemaError
 from geolake_nb.formats.delta.collate import plan_collations
+from geolake_nb.formats.delta.constraints import require_rules
 from geolake_nb.formats.delta.details import DeltaMetadata
-from geolake_nb.formats.delta.features import read_protocol
-from geolake_nb.formats.delta.row_rules import require_rules
-from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.formats.delta.protocol import Doing, read_protocol, require_writable
 from geolake_nb.model.types import Field, ListType, PrimitiveType, StructType
 from tests.formats.delta.log_maker import LogMaker, field, metadata, schema_string
 

@@ -8,7 +8,7 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.formats.delta.partition_values import typed_partition
+from geolake_nb.formats.delta.file_stats import typed_partition
 from geolake_nb.model.types import PrimitiveType
 from geolake_nb.storage.partition_text import partition_text
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import geolake_nb as gl
 import geolake_nb.api.plan
 import geolake_nb.api.table
-import geolake_nb.formats.delta.apply
+import geolake_nb.formats.delta.commit
 import geolake_nb.formats.havasu.apply
 from geolake_nb.api.writing import plan_write
 from geolake_nb.changes.commit import CommitContext

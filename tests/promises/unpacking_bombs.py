@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from geolake_nb.formats.delta.deletion_vectors import DESCRIPTOR
+from geolake_nb.formats.delta.log_actions import DESCRIPTOR
 from tests import small_tables
 from tests.formats.delta.log_maker import add, field, metadata, protocol
 from tests.formats.iceberg_tables import POSITION_DELETES, FileEntry, column, make_iceberg_table

@@ -12,7 +12,7 @@ import pytest
 from geolake_nb.errors import ConflictError
 from geolake_nb.formats.delta.commit import DeltaCommit, Phase, commit, find_commit, log_path
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.storage.storage import Storage
 
 BEFORE = [Phase.START, Phase.READ_LOG, Phase.BEFORE_PUT, Phase.TEMP_WRITTEN]

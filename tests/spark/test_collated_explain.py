@@ -15,7 +15,7 @@ import geolake_nb as gl
 from geolake_nb.expressions.predicate import Comparison, In, Not
 from geolake_nb.formats.delta.commit import DeltaCommit, commit
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.operators import ComparisonOp
 from geolake_nb.scan.explain import explain

@@ -14,7 +14,7 @@ import geolake_nb as gl
 from geolake_nb.errors import CollationError, RefusedError
 from geolake_nb.formats.delta.commit import DeltaCommit, commit
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.collation_stats import CollationHints
 from geolake_nb.scan.string_scan import CollatedString

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from geolake_nb.errors import AlreadyThereError, OutcomeUnknownError, RefusedError
-from geolake_nb.formats.delta import log_store
+from geolake_nb.formats.delta import concurrency
 from geolake_nb.formats.delta.commit import Phase, commit, log_path
 from geolake_nb.formats.delta.log_segment import list_log
 from tests.spark.second_writer import BEFORE, ROWS, WRITERS, Table, meet, new_table, replaying
@@ -121,39 +121,39 @@ def test_files_of_a_checkpoint_are_stated_as_they_were(spark, tmp_path, properti
 
 
 def test_the_store_of_the_session_is_used_where_it_excludes_other_writers(spark):
-    assert log_store.session_put(spark, "/data/t") is None
-    assert log_store.session_put(spark, "gs://bucket/t") is not None
-    assert log_store.session_put(spark, "abfss://container@account.dfs.core.windows.net/t") is not None
+    assert concurrency.session_put(spark, "/data/t") is None
+    assert concurrency.session_put(spark, "gs://bucket/t") is not None
+    assert concurrency.session_put(spark, "abfss://container@account.dfs.core.windows.net/t") is not None
     with pytest.raises(RefusedError) as caught:
-        log_store.session_put(spark, "s3://bucket/t")
+        concurrency.session_put(spark, "s3://bucket/t")
     text = str(caught.value)
     assert text.startswith(
         "s3://bucket/t: the log store io.delta.storage.S3SingleDriverLogStore does not prevent concurrent"
     )
     assert "spark.delta.logStore.s3a.impl=io.delta.storage.S3DynamoDBLogStore" in text
     assert "single_writer=True" in text
-    assert log_store.session_put(spark, "s3://bucket/t", single_writer=True) is not None
+    assert concurrency.session_put(spark, "s3://bucket/t", single_writer=True) is not None
 
 
 def test_the_store_of_the_session_writes_the_same_bytes_once(spark, tmp_path):
     # A local path, which commits never send through the session, shows what the call does in a place like any other.
-    store = log_store._store(spark, f"file:{tmp_path}/_delta_log", "t")
+    store = concurrency._store(spark, f"file:{tmp_path}/_delta_log", "t")
     (tmp_path / "_delta_log").mkdir()
     path, data = f"file:{tmp_path}/{log_path(0)}", '{"commitInfo":{"ü":"😀"}}\n{"add":{"path":"a"}}\n'.encode()
-    log_store._write(spark, store, path, data)
+    concurrency._write(spark, store, path, data)
     assert (tmp_path / log_path(0)).read_bytes() == data
     with pytest.raises(AlreadyThereError):
-        log_store._write(spark, store, path, b"{}\n")
+        concurrency._write(spark, store, path, b"{}\n")
     assert (tmp_path / log_path(0)).read_bytes() == data
 
 
 def test_a_store_that_cannot_be_reached_leaves_the_outcome_open(spark):
     # Nothing on the class path speaks to S3.
-    put = log_store.session_put(spark, "s3://bucket/t", single_writer=True)
+    put = concurrency.session_put(spark, "s3://bucket/t", single_writer=True)
     with pytest.raises(OutcomeUnknownError, match="the state of the file is unknown"):
         put(log_path(0), b"{}\n")
 
 
 def test_a_session_without_a_jvm_is_refused():
     with pytest.raises(RefusedError, match="Spark Connect"):
-        log_store.session_put(object(), "s3://bucket/t")
+        concurrency.session_put(object(), "s3://bucket/t")

@@ -14,7 +14,7 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.errors import JobError, MissingDependencyError
-from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.formats.delta.log_actions import decoded_path
 from geolake_nb.model.box import Box
 from tests.changes.rewrite_tables import PointTable
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from geolake_nb.formats.delta import open_delta
-from geolake_nb.formats.delta.stats_writing import add_action, stats_text
+from geolake_nb.formats.delta.write_target import add_action, stats_text
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import (

@@ -12,17 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CollationError, RefusedError
-from geolake_nb.formats.delta.collated_adds import StatsEdit, collated_add
-from geolake_nb.formats.delta.collated_strings import collations_of, measured_strings
-from geolake_nb.formats.delta.collation_edit import with_collations
-from geolake_nb.formats.delta.create import metadata_text, protocol_text, upgraded_protocol
-from geolake_nb.formats.delta.features import COLLATIONS_PREVIEWS, read_protocol
+from geolake_nb.formats.delta.add_action import StatsEdit, collated_add
+from geolake_nb.formats.delta.collations import (
+    collations_of,
+    measured_strings,
+    table_collations,
+    with_collations,
+    without_values,
+)
+from geolake_nb.formats.delta.constraints import require_unused
 from geolake_nb.formats.delta.format import collation_hints
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.protocol import COLLATIONS_PREVIEWS, Doing, read_protocol, require_writable
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.formats.delta.schema import from_delta_schema
-from geolake_nb.formats.delta.sql_names import require_unused
-from geolake_nb.formats.delta.table_collations import table_collations, without_values
-from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.formats.delta.write import metadata_text, protocol_text, upgraded_protocol
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.collation_stats import COLLATIONS_DOMAIN, CollationHints
@@ -34,7 +37,7 @@ from geolake_nb.scan.engines import engine_facts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from geolake_nb.formats.delta.collated_adds import Ranges
+    from geolake_nb.formats.delta.add_action import Ranges
     from geolake_nb.formats.delta.log_segment import LogSegment
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from geolake_nb import __version__
+from geolake_nb.changes.commit import Applied
 from geolake_nb.errors import (
     AlreadyThereError,
     ConflictError,
@@ -21,19 +22,33 @@ from geolake_nb.errors import (
     OutcomeUnknownError,
     RefusedError,
 )
-from geolake_nb.formats.delta.conflicts import Touched, conflict
+from geolake_nb.formats.delta.concurrency import Touched, conflict
 from geolake_nb.formats.delta.history import read_commit_info
 from geolake_nb.formats.delta.log_replay import small_actions
 from geolake_nb.formats.delta.log_segment import LOG, LogListing, list_log
+from geolake_nb.formats.delta.write import with_table_id
 from geolake_nb.storage.location import Entry
 from geolake_nb.storage.writing import WriteStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from geolake_nb.changes.commit import CommitContext
+    from geolake_nb.model.change import Change
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["Committed", "DeltaCommit", "Phase", "PutIfAbsent", "commit", "find_commit", "log_path"]
+__all__ = [
+    "Committed",
+    "DeltaCommit",
+    "Phase",
+    "PutIfAbsent",
+    "commit",
+    "commit_change",
+    "find_commit",
+    "find_transaction",
+    "log_path",
+    "require_atomic_put",
+]
 
 _IN_COMMIT_TIMES = ("delta.enableInCommitTimestamps", "delta.enableInCommitTimestamps-preview")
 _REREADS = 5
@@ -377,3 +392,56 @@ def _versions(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"version {numbers[0]}"
     return f"{len(numbers)} versions from {numbers[0]} to {numbers[-1]}"
+
+
+def find_transaction(change: Change, context: CommitContext) -> int | None:
+    """The version that already has the transaction, `None` if there is none."""
+    return find_commit(context.storage, context.transaction, since=_base(change))
+
+
+def require_atomic_put(context: CommitContext) -> None:
+    """Raise if the store of the table has no atomic put."""
+    from geolake_nb.storage.exclusion import require_exclusion
+
+    if context.spark is None:
+        require_exclusion(context.storage, single_writer=context.single_writer, folder=LOG)
+    else:
+        _put(context)
+
+
+def commit_change(change: Change, context: CommitContext) -> Applied:
+    """Write the log entry; appends of other writers are accepted, their other changes are conflicts."""
+    if change.base_version is None:
+        change = with_table_id(change, context.transaction)
+    made = commit(
+        context.storage,
+        DeltaCommit(
+            base_version=_base(change),
+            operation=f"GEOLAKE {change.verb.value.upper()}",
+            parameters=change.parameters,
+            actions=change.actions,
+            transaction=context.transaction,
+            metrics={name: str(value) for name, value in change.metrics.items()},
+            blind_append=change.blind_append,
+            tolerates_appends=change.tolerates_appends,
+            table_id=change.table_id,
+        ),
+        put=_put(context),
+    )
+    return Applied(made.version, made.rebased_over, change.metrics)
+
+
+def _base(change: Change) -> int:
+    return -1 if change.base_version is None else change.base_version
+
+
+def _put(context: CommitContext) -> PutIfAbsent | None:
+    """How the log entry is written: by the storage itself, or through the store of the session that is given."""
+    from geolake_nb.formats.delta.concurrency import session_put
+    from geolake_nb.storage.exclusion import storage_put
+
+    if context.storage.is_local:
+        return None
+    if context.spark is not None:
+        return session_put(context.spark, context.storage.location, single_writer=context.single_writer)
+    return storage_put(context.storage, single_writer=context.single_writer)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import CorruptTableError, UnsupportedTableError
-from geolake_nb.model.schema import Schema, join_path
+from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableError
+from geolake_nb.model.schema import Schema, join_path, split_path
+from geolake_nb.model.types import Field, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
     from geolake_nb.formats.delta.file_stats import FileStats
     from geolake_nb.formats.delta.log_segment import CheckpointHint, LogSegment
 
-__all__ = ["ColumnMapping", "DeltaDetails", "DeltaMetadata"]
+__all__ = ["ColumnMapping", "DeltaDetails", "DeltaMetadata", "indexed_columns"]
 
 
 class ColumnMapping(enum.Enum):
@@ -62,8 +64,8 @@ class DeltaMetadata:
     description: str | None
     schema_string: str
     partition_columns: tuple[str, ...]
-    configuration: Mapping[str, str] = field(hash=False)
-    raw: Mapping[str, Any] = field(hash=False)
+    configuration: Mapping[str, str] = dataclasses.field(hash=False)
+    raw: Mapping[str, Any] = dataclasses.field(hash=False)
     """The action as read."""
 
     @classmethod
@@ -125,3 +127,67 @@ class DeltaDetails:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
+
+
+_COUNT = "delta.dataSkippingNumIndexedCols"
+_NAMED = "delta.dataSkippingStatsColumns"
+_DEFAULT_COUNT = 32
+
+_Path = tuple[str, ...]
+
+
+def indexed_columns(schema: Schema, properties: Mapping[str, str], partitions: Sequence[str]) -> frozenset[_Path]:
+    """The paths of the columns with statistics; others have none on purpose.
+
+    >>> from geolake_nb.model.types import PrimitiveType
+    >>> schema = Schema(StructType(tuple(Field(name, PrimitiveType("int32")) for name in "abc")))
+    >>> sorted(indexed_columns(schema, {"delta.dataSkippingNumIndexedCols": "2"}, []))
+    [('a',), ('b',)]
+    >>> sorted(indexed_columns(schema, {"delta.dataSkippingStatsColumns": "c"}, []))
+    [('c',)]
+    """
+    leaves = [path for path in _leaves(schema.fields) if path[0] not in partitions]
+    named = properties.get(_NAMED)
+    if named is not None:
+        chosen = _named(named)
+        return frozenset(path for path in leaves if any(_folded(path)[: len(prefix)] == prefix for prefix in chosen))
+    try:
+        count = int(properties.get(_COUNT, _DEFAULT_COUNT))
+    except ValueError:
+        count = _DEFAULT_COUNT
+    return frozenset(leaves if count < 0 else leaves[:count])
+
+
+def _leaves(fields: Sequence[Field], above: _Path = ()) -> list[_Path]:
+    """Every column that is not a struct, in order; lists and maps count as one."""
+    paths: list[_Path] = []
+    for field in fields:
+        path = (*above, field.name)
+        paths += _leaves(field.type.fields, path) if isinstance(field.type, StructType) else [path]
+    return paths
+
+
+def _named(text: str) -> list[_Path]:
+    chosen = []
+    for name in _split_commas(text):
+        try:
+            chosen.append(_folded(split_path(name.strip())))
+        except SchemaError:
+            continue  # an invalid path matches no column
+    return chosen
+
+
+def _split_commas(text: str) -> list[str]:
+    """The parts between commas that are not inside backticks."""
+    parts, quoted = [""], False
+    for letter in text:
+        quoted ^= letter == "`"
+        if letter == "," and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _folded(path: _Path) -> _Path:
+    return tuple(name.casefold() for name in path)

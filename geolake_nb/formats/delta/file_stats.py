@@ -1,33 +1,301 @@
-"""The statistics of every live file: row counts, null counts, boxes, minima and maxima, collated ranges."""
+"""The statistics and partition values of every live file, as columns."""
 
 from __future__ import annotations
 
+import datetime as dt
+import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.formats.delta.bounds_tag import marked_bounds
-from geolake_nb.formats.delta.checkpoint_adds import stats_object, stats_objects
-from geolake_nb.formats.delta.scalar_stats import arrow_type, from_json, from_struct, json_type, widened_maximum
-from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
-from geolake_nb.formats.delta.struct_leaves import StructLeaves
-from geolake_nb.formats.delta.wkt_columns import point_boxes
+from geolake_nb.formats.delta.add_action import marked_bounds
+from geolake_nb.formats.delta.raw_actions import stats_object, stats_objects
+from geolake_nb.formats.delta.stats_json import Leaf, StructLeaves, load_stats, point_boxes, read_leaves
 from geolake_nb.model.collation_stats import collations_in_stats, range_for_filter
 from geolake_nb.model.file_table import BoundSource, GeoStatsColumns
 from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from geolake_nb.model.collation import Collation
-    from geolake_nb.model.types import DataType, GeographyType
+    from geolake_nb.model.types import GeographyType
 
-__all__ = ["FileStats", "read_stats"]
+__all__ = [
+    "FileStats",
+    "arrow_type",
+    "from_json",
+    "from_struct",
+    "has_unread_values",
+    "json_type",
+    "partition_scalars",
+    "read_stats",
+    "typed_partition",
+    "widened_maximum",
+]
+
+_PLAIN = {
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "int8": pa.int8(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+}
+_DECIMAL = re.compile(r"decimal\(([0-9]+), ([0-9]+)\)")
+# Delta, Per-file statistics: timestamps are truncated down to milliseconds, so a maximum may be 999 µs too low.
+_CUT = pa.scalar(999, pa.duration("us"))
+_LAST = 2**63 - 1 - 999
+
+
+def arrow_type(type_: DataType) -> pa.DataType | None:
+    """The Arrow type of a primitive column's values, `None` for one that is not compared.
+
+    >>> arrow_type(PrimitiveType("decimal(5, 2)")), arrow_type(PrimitiveType("variant"))
+    (Decimal128Type(decimal128(5, 2)), None)
+    """
+    if isinstance(type_, StringType):
+        return pa.string()
+    if not isinstance(type_, PrimitiveType):
+        return None
+    if match := _DECIMAL.fullmatch(type_.name):
+        precision, scale = int(match[1]), int(match[2])
+        return pa.decimal128(precision, scale) if 0 < precision <= 38 and scale <= precision else None
+    return _PLAIN.get(type_.name)
+
+
+def json_type(kind: pa.DataType) -> pa.DataType | None:
+    """The type of a minimum or maximum in JSON; binary columns have none.
+
+    >>> json_type(pa.date32()), json_type(pa.int8()), json_type(pa.binary())
+    (DataType(string), DataType(int64), None)
+    """
+    if pa.types.is_integer(kind):
+        return pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return pa.string()
+    return None if pa.types.is_binary(kind) else kind
+
+
+def from_json(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values from JSON as values of the column; null for one that cannot be parsed.
+
+    >>> from_json(pa.array(["2000-01-01T00:00:00.000-08:00", "soon"]), pa.timestamp("us", "UTC"))[0].as_py().hour
+    8
+    """
+    if values.type == kind:
+        return values
+    if not pa.types.is_string(values.type):
+        return _cast(values, kind)
+    try:
+        return values.cast(kind)
+    except pa.ArrowException:
+        read = _text_reader(kind)
+        encoded = values.dictionary_encode()
+        parsed = [_read_text(text, read) for text in encoded.dictionary.to_pylist()]
+        return pa.array(parsed, kind).take(encoded.indices)
+
+
+def from_struct(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values of a checkpoint's `stats_parsed`, as values of the column; null where the types do not fit.
+
+    >>> from_struct(pa.array([1, None], pa.int32()), pa.int64()).to_pylist()
+    [1, None]
+    """
+    if values.type == kind:
+        return values
+    if pa.types.is_timestamp(values.type) and pa.types.is_timestamp(kind):
+        # Some writers keep no zone in Parquet; the column's type determines what the instants are.
+        return _cast(_cast(_whole_micros(values), pa.timestamp(kind.unit, values.type.tz)).cast(pa.int64()), kind)
+    return _cast(values, kind)
+
+
+def _whole_micros(values: pa.Array) -> pa.Array:
+    """Nanoseconds rounded down to microseconds: a cast truncates towards 1970, which raises a minimum before it."""
+    return pc.floor_temporal(values, unit="microsecond") if values.type.unit == "ns" else values
+
+
+def widened_maximum(maximum: pa.Array) -> pa.Array:
+    """Maxima that no value exceeds, whatever its writer truncated.
+
+    >>> widened_maximum(pa.array([dt.datetime(2000, 1, 1)])).to_pylist()
+    [datetime.datetime(2000, 1, 1, 0, 0, 0, 999)]
+    """
+    if not pa.types.is_timestamp(maximum.type):
+        return maximum
+    # There is no time beyond the last one: a value near it is not a bound.
+    known = pc.if_else(pc.less_equal(maximum.cast(pa.int64()), _LAST), maximum, pa.scalar(None, maximum.type))
+    return pc.add(known, _CUT)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return values.cast(kind, safe=not pa.types.is_floating(kind))
+    except pa.ArrowException:
+        return pa.nulls(len(values), kind)
+
+
+def _text_reader(kind: pa.DataType) -> Callable[[str], Any]:
+    if pa.types.is_date(kind):
+        return dt.date.fromisoformat
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return _instant
+    return lambda text: dt.datetime.fromisoformat(text) if dt.datetime.fromisoformat(text).tzinfo is None else None
+
+
+def _instant(text: str) -> dt.datetime | None:
+    moment = dt.datetime.fromisoformat(text)
+    # Its zone is unknown, and a guess could exclude rows.
+    return None if moment.tzinfo is None else moment.astimezone(dt.UTC)
+
+
+def _read_text(text: str, read: Callable[[str], Any]) -> Any:
+    try:
+        return read(text)
+    except (OverflowError, ValueError):
+        return None
+
+
+# Delta, Partition values: a timestamp without a zone is in that of its writer, possibly a historical offset.
+_EARLIEST = _LATEST = dt.timedelta(hours=16)
+_DATE = re.compile(r"\+?(-?[0-9]{4,7}-[0-9]{2}-[0-9]{2})")
+_TIME = re.compile(_DATE.pattern + r"[T ]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)(Z|[+-][0-9]{2}:?[0-9]{2})?")
+_DAY = 86_400_000_000
+_YEAR_1, _YEAR_10000 = -719_162 * _DAY, 2_932_897 * _DAY
+_BOOLEANS = {"true": True, "false": False}
+
+
+def typed_partition(texts: pa.Array, type_: DataType) -> pa.Array:
+    """The values of a partition column; null for an empty string, and for one that does not parse as the type.
+
+    >>> from geolake_nb.model.types import PrimitiveType
+    >>> typed_partition(pa.array(["2", "", None, "two"]), PrimitiveType("int32")).to_pylist()
+    [2, None, None, None]
+    """
+    kind = arrow_type(type_)
+    if kind is None or pa.types.is_string(kind):
+        return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    encoded = texts.dictionary_encode()
+    read = _reader(kind)
+    stored = {pa.date32(): pa.int32()}.get(kind, pa.int64() if pa.types.is_timestamp(kind) else kind)
+    values: list[pa.Scalar] = []
+    for text in encoded.dictionary.to_pylist():
+        try:
+            values.append(pa.scalar(read(text) if text else None, stored))
+        except (ArithmeticError, ValueError, pa.ArrowException):
+            values.append(pa.scalar(None, stored))
+    return pa.array(values, stored).cast(kind).take(encoded.indices)
+
+
+def has_unread_values(texts: pa.Array, values: pa.Array) -> bool:
+    """Whether a value of a partition column does not parse as the column's type.
+
+    >>> has_unread_values(pa.array(["2", ""]), pa.array([2, None])), has_unread_values(pa.array(["x"]), pa.nulls(1))
+    (False, True)
+    """
+    return bool(pc.any(_unread(texts, values)).as_py())
+
+
+def partition_scalars(texts: pa.Array, values: pa.Array, rows: pa.Array) -> ScalarColumn:
+    """The partition values as minima and maxima: each file has one value in all of its rows.
+
+    A value that could not be parsed is unknown: engines disagree on it. The bounds of times outside of the
+    years 1 to 9999 are unknown too.
+
+    >>> column = partition_scalars(pa.array(["1", None, "x"]), pa.array([1, None, None]), pa.array([5, 5, 5]))
+    >>> column.only_nulls.tolist(), column.no_nulls.tolist()
+    ([False, True, False], [True, False, False])
+    """
+    counts = pc.fill_null(rows, 1)
+    nulls = pc.if_else(pc.is_null(values), counts, pa.scalar(0, pa.int64()))
+    nulls = pc.if_else(_unread(texts, values), pa.scalar(None, pa.int64()), nulls)
+    low = high = values
+    if pa.types.is_timestamp(values.type):
+        # Zones and calendars of engines differ there, and an offset of hours could overflow 64 bits.
+        micros = values.cast(pa.int64())
+        usual = pc.and_(pc.greater_equal(micros, _YEAR_1), pc.less(micros, _YEAR_10000))
+        low = high = pc.if_else(usual, values, pa.scalar(None, values.type))
+        if values.type.tz is not None:
+            zoned = pc.match_substring_regex(texts, r"(Z|[+-][0-9]{2}:?[0-9]{2})$")
+            low = pc.if_else(zoned, low, pc.subtract(low, pa.scalar(_EARLIEST, pa.duration("us"))))
+            high = pc.if_else(zoned, high, pc.add(high, pa.scalar(_LATEST, pa.duration("us"))))
+    return ScalarColumn(low, high, nulls, counts, nan_count=_nan_count(values))
+
+
+def _unread(texts: pa.Array, values: pa.Array) -> pa.Array:
+    return pc.and_(pc.is_null(values), pc.fill_null(pc.not_equal(texts, ""), False))
+
+
+def _nan_count(values: pa.Array) -> pa.Array | None:
+    if not pa.types.is_floating(values.type):
+        return None
+    return pc.fill_null(pc.is_nan(values), False).cast(pa.int64())
+
+
+def _reader(kind: pa.DataType) -> Callable[[str], Any]:
+    if pa.types.is_integer(kind):
+        return lambda text: int(_plain_number(text))
+    if pa.types.is_floating(kind):
+        return lambda text: float(_plain_number(text))
+    if pa.types.is_decimal(kind):
+        return lambda text: Decimal(_plain_number(text))
+    if pa.types.is_date(kind):
+        return _days
+    if pa.types.is_timestamp(kind):
+        return _micros
+    if pa.types.is_boolean(kind):
+        return _boolean
+    return lambda text: text.encode()
+
+
+def _plain_number(text: str) -> str:
+    # Python parses 1_000 and the digits of other scripts, for which Spark returns null.
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return text
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in _BOOLEANS:
+        raise ValueError(text)
+    return _BOOLEANS[text.lower()]
+
+
+def _days(text: str) -> int:
+    """Days since 1970; Spark supports years from -290308 to 294247, with a sign beyond four digits."""
+    match = _DATE.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return int(np.datetime64(match[1], "D").astype(np.int64))
+
+
+def _micros(text: str) -> int:
+    """Microseconds since 1970, in UTC where a zone is named."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return _days(text) * _DAY
+    # As a Python int: NumPy silently overflows beyond the years of 64 bits.
+    moment = _days(match[1]) * _DAY + int(np.datetime64(f"1970-01-01T{match[2]}", "us").astype(np.int64))
+    zone = match[3]
+    if zone in (None, "Z"):
+        return moment
+    offset = (int(zone[1:3]) * 60 + int(zone[-2:])) * 60_000_000
+    return moment - (offset if zone[0] == "+" else -offset)
+
 
 _MIN, _MAX, _NULLS, _COLLATED = "minValues", "maxValues", "nullCount", "statsWithCollation"
 _Path = tuple[str, ...]

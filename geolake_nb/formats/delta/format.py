@@ -53,7 +53,7 @@ class DeltaFormat(Format):
     time_travel: ClassVar[tuple[str, ...]] = ("timestamp", "version")
 
     def table_kinds(self, snapshot: Snapshot) -> frozenset[TableKind]:
-        from geolake_nb.formats.delta.features import COLLATIONS_PREVIEWS, GEOSPATIAL_PREVIEWS
+        from geolake_nb.formats.delta.protocol import COLLATIONS_PREVIEWS, GEOSPATIAL_PREVIEWS
         from geolake_nb.model.types import StringType
 
         features = {feature.name for feature in snapshot.protocol.features}
@@ -66,7 +66,7 @@ class DeltaFormat(Format):
         return frozenset(kinds)
 
     def stable_action(self, action: str) -> str:
-        from geolake_nb.formats.delta.remove_action import without_deletion_time
+        from geolake_nb.formats.delta.add_action import without_deletion_time
 
         return without_deletion_time(action)
 
@@ -74,7 +74,7 @@ class DeltaFormat(Format):
         return SpecReference(_SPEC, "Per-file statistics")
 
     def file_key(self, snapshot: Snapshot) -> Callable[[str], str]:
-        from geolake_nb.formats.delta.data_paths import decoded_path
+        from geolake_nb.formats.delta.log_actions import decoded_path
 
         return decoded_path
 
@@ -95,7 +95,7 @@ class DeltaFormat(Format):
         return naming
 
     def has_statistics(self, snapshot: Snapshot, path: tuple[str, ...]) -> bool:
-        from geolake_nb.formats.delta.stats_coverage import indexed_columns
+        from geolake_nb.formats.delta.details import indexed_columns
 
         partitions = snapshot.partition_columns
         return path[0] in partitions or path in indexed_columns(snapshot.schema, snapshot.properties, partitions)
@@ -161,7 +161,7 @@ class DeltaFormat(Format):
         return delta_history(source.storage, newest=newest)
 
     def added_versions(self, storage: Storage, snapshot: Snapshot) -> pa.Array:
-        from geolake_nb.formats.delta.added_versions import added_versions
+        from geolake_nb.formats.delta.history import added_versions
 
         return added_versions(storage, snapshot)
 
@@ -245,22 +245,22 @@ class DeltaFormat(Format):
         return plan_append(snapshot, rows, columns=columns, packing=packing)
 
     def find_transaction(self, change: Change, context: CommitContext) -> int | None:
-        from geolake_nb.formats.delta.apply import find_transaction
+        from geolake_nb.formats.delta.commit import find_transaction
 
         return find_transaction(change, context)
 
     def require_atomic_put(self, context: CommitContext) -> None:
-        from geolake_nb.formats.delta.apply import require_atomic_put
+        from geolake_nb.formats.delta.commit import require_atomic_put
 
         require_atomic_put(context)
 
     def commit(self, change: Change, context: CommitContext) -> Applied:
-        from geolake_nb.formats.delta.apply import commit_change
+        from geolake_nb.formats.delta.commit import commit_change
 
         return commit_change(change, context)
 
     def plan_enable(self, storage: Storage, snapshot: Snapshot, columns: ColumnTypes) -> Change:
-        from geolake_nb.formats.delta.enable import plan_enable
+        from geolake_nb.formats.delta.rewrite import plan_enable
 
         return plan_enable(storage, snapshot, columns)
 

@@ -1,4 +1,4 @@
-"""The history of a table: who made which version and when, from the commits that are still in the log."""
+"""The history of a table: who made which version and when, and which version added each file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.errors import MissingFileError, VersionError
+from geolake_nb.formats.delta.log_actions import file_actions, scan_commit
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.model.snapshot import VersionInfo
 
@@ -18,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from geolake_nb.formats.delta.log_segment import LogListing
+    from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Entry, Storage
 
-__all__ = ["commit_time", "delta_history", "read_commit_info", "version_at"]
+__all__ = ["MAX_COMMITS", "added_versions", "commit_time", "delta_history", "read_commit_info", "version_at"]
 
 _FIRST_READ = 64 * 1024
 _WORKERS = 32
@@ -147,3 +151,26 @@ def _instant(millis: Any) -> dt.datetime | None:
         return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(milliseconds=millis)
     except OverflowError:
         return None
+
+
+MAX_COMMITS = 1000
+"""How many commits are read at most, newest first, each in full."""
+
+
+def added_versions(storage: Storage, snapshot: Snapshot, *, most: int = MAX_COMMITS) -> pa.Array:
+    """The version that added each file, in the order of the file table; null for files added by older commits.
+
+    A file whose statistics were repaired counts as added by the version that repaired them.
+    """
+    paths = snapshot.files.table["path"]
+    listing = list_log(storage)
+    versions = [
+        version_ for version_ in sorted(listing.commits) if snapshot.version is None or version_ <= snapshot.version
+    ][-most:]
+    result = pa.nulls(len(paths), pa.int64())
+    blobs = storage.read_many([listing.commits[version_].path for version_ in versions], missing_ok=True)
+    for version, blob in zip(versions, blobs, strict=True):
+        actions = file_actions([scan_commit(listing.commits[version].path, blob or b"")], [])
+        added = pc.is_in(paths.combine_chunks(), value_set=actions["path"].filter(actions["added"]).combine_chunks())
+        result = pc.if_else(added, pa.scalar(version, pa.int64()), result)
+    return result

@@ -10,9 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, MissingFileError
-from geolake_nb.formats.delta.checkpoint_reading import CheckpointFiles, open_checkpoint, read_checkpoint_files
-from geolake_nb.formats.delta.commit_reading import CommitFile, file_actions, file_lines, scan_commit
-from geolake_nb.formats.delta.file_actions import empty_files, file_keys, keep_rows
+from geolake_nb.formats.delta.checkpoint import CheckpointFiles, open_checkpoint, read_checkpoint_files
+from geolake_nb.formats.delta.log_actions import (
+    CommitFile,
+    empty_files,
+    file_actions,
+    file_keys,
+    file_lines,
+    keep_rows,
+    scan_commit,
+)
 from geolake_nb.formats.delta.log_segment import LOG
 from geolake_nb.text.messages import printable
 
@@ -120,7 +127,7 @@ def _reconciled(base: CheckpointFiles | None, deltas: Sequence[CommitFile]) -> S
 def live_files(old: pa.Table, actions: pa.Table) -> pa.Table:
     """The files of a checkpoint after these adds and removes, in order; the newest action of a file wins.
 
-    >>> from geolake_nb.formats.delta.file_actions import actions_table, add_row
+    >>> from geolake_nb.formats.delta.log_actions import actions_table, add_row
     >>> files = actions_table([add_row({"path": name}, [], "") for name in "abba"], [], "")
     >>> actions = files.append_column("added", pa.array([True, True, False, True]))
     >>> live_files(files.slice(0, 2), actions)["path"].to_pylist()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from geolake_nb.errors import CorruptTableError
-from geolake_nb.formats.delta.deletion_vectors import vector_file
+from geolake_nb.formats.delta.log_actions import vector_file
 from geolake_nb.text.json_splice import edited, member
 from geolake_nb.text.untrusted_json import load_json
 

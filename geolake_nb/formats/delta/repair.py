@@ -14,10 +14,10 @@ from geolake_nb.changes.repair.bound_faults import StoredBounds
 from geolake_nb.changes.repair.columns import repair_columns
 from geolake_nb.changes.repair.evidence import RepairEvidence, after_scan
 from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.pre_images import pre_images
-from geolake_nb.formats.delta.updated_stats import with_updated_stats
-from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.formats.delta.add_action import with_updated_stats
+from geolake_nb.formats.delta.log_actions import decoded_path
+from geolake_nb.formats.delta.protocol import Doing, require_writable
+from geolake_nb.formats.delta.raw_actions import pre_images
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import GeographyType

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.deletion_vectors import ALPHABET, vector_file
 from geolake_nb.formats.delta.details import ColumnMapping
+from geolake_nb.formats.delta.log_actions import ALPHABET, decoded_path, vector_file
 from geolake_nb.formats.iceberg.deletion_vectors import DeletionVector, read_bitmap, read_vector
 from geolake_nb.scan.data_file import DataFile, RecentlyDeleted, child_by_id, child_by_physical_name
 

@@ -9,18 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, SchemaError, VersionError
-from geolake_nb.formats.delta.deletion_vectors import vector_counts
-from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails, DeltaMetadata
-from geolake_nb.formats.delta.features import read_protocol, refuse_unreadable
-from geolake_nb.formats.delta.file_actions import PARTITION
-from geolake_nb.formats.delta.file_stats import FileStats, read_stats
+from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails, DeltaMetadata, indexed_columns
+from geolake_nb.formats.delta.file_stats import (
+    FileStats,
+    has_unread_values,
+    partition_scalars,
+    read_stats,
+    typed_partition,
+)
 from geolake_nb.formats.delta.format import DELTA
 from geolake_nb.formats.delta.history import commit_time, version_at
+from geolake_nb.formats.delta.log_actions import PARTITION, vector_counts
 from geolake_nb.formats.delta.log_replay import LogState, SmallActions, replay
 from geolake_nb.formats.delta.log_segment import LogListing, list_log, newest_log
-from geolake_nb.formats.delta.partition_values import has_unread_values, partition_scalars, typed_partition
+from geolake_nb.formats.delta.protocol import read_protocol, refuse_unreadable
 from geolake_nb.formats.delta.schema import from_delta_schema
-from geolake_nb.formats.delta.stats_coverage import indexed_columns
 from geolake_nb.geo.usable_bounds import usable_bounds
 from geolake_nb.model.file_table import FileTable
 from geolake_nb.model.schema import Schema, join_path

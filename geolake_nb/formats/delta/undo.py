@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError, SchemaError, VersionError
-from geolake_nb.formats.delta.conflicts import Touched, conflict
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.deletion_vectors import vector_file
-from geolake_nb.formats.delta.features import read_protocol
+from geolake_nb.formats.delta.add_action import remove_action
+from geolake_nb.formats.delta.concurrency import Touched, conflict
+from geolake_nb.formats.delta.constraints import stricter_rule, with_marks_of, without_marks
 from geolake_nb.formats.delta.history import read_commit_info
+from geolake_nb.formats.delta.log_actions import decoded_path, vector_file
 from geolake_nb.formats.delta.log_replay import SmallActions, small_actions
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.pre_images import plain, pre_images, same_file, same_key, vector_of
-from geolake_nb.formats.delta.raw_small_actions import raw_small_actions
-from geolake_nb.formats.delta.remove_action import remove_action
-from geolake_nb.formats.delta.table_rules import stricter_rule, with_marks_of, without_marks
-from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.formats.delta.protocol import Doing, read_protocol, require_writable
+from geolake_nb.formats.delta.raw_actions import plain, pre_images, raw_small_actions, same_file, same_key, vector_of
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.text.json_splice import edited, member

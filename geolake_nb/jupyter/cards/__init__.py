@@ -1,4 +1,4 @@
-"""The cards: one module for each class that a user holds."""
+"""The cards of the classes that a user holds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     from geolake_nb.api.table import Table
     from geolake_nb.changes.preview import Preview
     from geolake_nb.checks.finding import Findings
-    from geolake_nb.formats.delta.table_collations import TableCollations
+    from geolake_nb.formats.delta.collations import TableCollations
     from geolake_nb.jupyter.cards import (
         collations,
         diff,

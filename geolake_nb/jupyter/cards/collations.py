@@ -8,7 +8,7 @@ from geolake_nb.jupyter.card_parts import card, command, folded, grid, left_out,
 from geolake_nb.jupyter.html import tag
 
 if TYPE_CHECKING:
-    from geolake_nb.formats.delta.table_collations import ColumnCollation, TableCollations
+    from geolake_nb.formats.delta.collations import ColumnCollation, TableCollations
     from geolake_nb.jupyter.html import Child, Markup
 
 __all__ = ["show"]

@@ -8,9 +8,9 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.errors import CollationError, RefusedError, SchemaError
+from geolake_nb.formats.delta.add_action import StatsEdit, collated_add, lacks
 from geolake_nb.formats.delta.collate import finish_collations, with_versions
-from geolake_nb.formats.delta.collated_adds import StatsEdit, collated_add, lacks
-from geolake_nb.formats.delta.features import read_protocol
+from geolake_nb.formats.delta.protocol import read_protocol
 from geolake_nb.model.collation import Collation
 from geolake_nb.scan.string_scan import CollatedString
 

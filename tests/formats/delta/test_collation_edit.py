@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.delta.collation_edit import with_collations
+from geolake_nb.formats.delta.collations import with_collations
 from geolake_nb.formats.delta.schema import from_delta_schema
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.types import StringType

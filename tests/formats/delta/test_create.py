@@ -9,10 +9,9 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.changes.column_types import known_crs, known_geo_type
 from geolake_nb.errors import RefusedError, SchemaError
-from geolake_nb.formats.delta.column_types import delta_columns, require_delta_names
-from geolake_nb.formats.delta.create import NewTable, upgraded_protocol, with_indexed_geo, with_table_id
-from geolake_nb.formats.delta.features import read_protocol
-from geolake_nb.formats.delta.schema import from_delta_schema
+from geolake_nb.formats.delta.protocol import read_protocol
+from geolake_nb.formats.delta.schema import delta_columns, from_delta_schema, require_delta_names
+from geolake_nb.formats.delta.write import NewTable, upgraded_protocol, with_indexed_geo, with_table_id
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.engine_fact import Answer

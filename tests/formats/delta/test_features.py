@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
-from geolake_nb.formats.delta.features import feature, read_protocol
+from geolake_nb.formats.delta.protocol import feature, read_protocol
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 
 # Delta PROTOCOL.md, "Valid Feature Names in Table Features", and the RFCs geospatial, collated strings, type widening.

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.formats.delta.file_stats import read_stats
-from geolake_nb.formats.delta.scalar_stats import widened_maximum
+from geolake_nb.formats.delta.file_stats import read_stats, widened_maximum
 from geolake_nb.formats.delta.stats_json import read_leaves
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.operators import ComparisonOp

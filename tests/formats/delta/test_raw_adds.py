@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from tests.formats.delta.log_maker import LogMaker, add, metadata, protocol, remove, vector, write_checkpoint
 
 

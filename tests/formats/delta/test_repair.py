@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import geolake_nb as gl
 from geolake_nb.changes.repair.scan_job import NewStats
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.delta.updated_stats import with_updated_stats
+from geolake_nb.formats.delta.add_action import with_updated_stats
 from geolake_nb.geo.bound_codec import from_delta_wkt, to_delta_wkt
 from geolake_nb.model.box import Box
 from geolake_nb.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail

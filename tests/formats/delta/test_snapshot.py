@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 
 from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableError
-from geolake_nb.formats.delta.data_paths import decoded_path
+from geolake_nb.formats.delta.log_actions import decoded_path
 from geolake_nb.formats.registry import DELTA
 from geolake_nb.model.operators import ComparisonOp
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove

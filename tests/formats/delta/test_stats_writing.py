@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.formats.delta.data_paths import decoded_path
-from geolake_nb.formats.delta.details import ColumnMapping
-from geolake_nb.formats.delta.stats_coverage import indexed_columns
-from geolake_nb.formats.delta.stats_writing import add_action, cut_maximum, cut_minimum, encoded_path, stats_text
+from geolake_nb.formats.delta.details import ColumnMapping, indexed_columns
+from geolake_nb.formats.delta.log_actions import decoded_path
+from geolake_nb.formats.delta.write_target import add_action, cut_maximum, cut_minimum, encoded_path, stats_text
 from geolake_nb.geo.bound_codec import from_delta_wkt
 from geolake_nb.model.box import Box
 from geolake_nb.model.schema import Schema

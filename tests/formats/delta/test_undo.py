@@ -15,7 +15,7 @@ from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import ConflictError, RefusedError, VersionError
 from geolake_nb.formats.delta.log_replay import small_actions
 from geolake_nb.formats.delta.log_segment import list_log
-from geolake_nb.formats.delta.raw_adds import raw_adds
+from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.formats.delta.undo import plan_undo
 from geolake_nb.spark.applying import apply_change
 from tests.changes.repair_tables import GeoTable, typed, wkb

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolake_nb.errors import BoundError
-from geolake_nb.formats.delta.wkt_columns import SIDES, point_boxes
+from geolake_nb.formats.delta.stats_json import SIDES, point_boxes
 from geolake_nb.geo.bound_codec import from_delta_wkt
 
 NUMBERS = st.one_of(

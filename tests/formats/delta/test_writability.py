@@ -4,8 +4,7 @@ import pytest
 
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.delta.details import DeltaMetadata
-from geolake_nb.formats.delta.features import read_protocol
-from geolake_nb.formats.delta.writability import Doing, require_writable
+from geolake_nb.formats.delta.protocol import Doing, read_protocol, require_writable
 from tests.formats.delta import log_maker
 from tests.formats.delta.log_maker import field, metadata
 

@@ -1,4 +1,4 @@
-"""What the metadata of a Delta table requires of its rows and files, and whether other metadata requires more."""
+"""What the metadata of a Delta table requires of its rows and files: constraints, generated columns, nulls."""
 
 from __future__ import annotations
 
@@ -6,18 +6,76 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import CorruptTableError
-from geolake_nb.formats.delta.writability import CHAR_VARCHAR, VARCHAR, constraints
-from geolake_nb.model.schema import join_path
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geolake_nb.errors import CorruptTableError, RefusedError, SchemaError
+from geolake_nb.formats.delta.protocol import CHAR_VARCHAR, VARCHAR, constraints
+from geolake_nb.model.schema import children, join_path
+from geolake_nb.model.types import ListType, MapType, StructType
+from geolake_nb.parquet.file_columns import descend
 from geolake_nb.text.json_splice import edited
 from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from geolake_nb.model.schema import Schema
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import Field
     from geolake_nb.text.json_splice import JsonPath
 
-__all__ = ["stricter_rule", "with_marks_of", "without_marks"]
+__all__ = [
+    "bound_columns",
+    "names_in",
+    "require_rules",
+    "require_unused",
+    "stricter_rule",
+    "with_marks_of",
+    "without_marks",
+]
+
+_LONGEST = 100_000
+_IN_FIELDS = {"delta.generationExpression": "generated column", "delta.invariants": "invariant of the column"}
+
+
+def require_unused(snapshot: Snapshot, name: str, *, where: str) -> None:
+    """Raise if a constraint, a generated column or an invariant of the table uses a column or field of that name."""
+    for what, sql in _expressions(snapshot):
+        named = names_in(sql)
+        if named is None or name.casefold() in named:
+            raise RefusedError(f"{what} uses it: {sql[:80]}", where=where, remedy="drop it first")
+
+
+def _expressions(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    for name, sql in sorted(constraints(snapshot.properties).items()):
+        yield f"the constraint {name!r}", sql
+    for path, field in snapshot.schema.walk():
+        for key, what in _IN_FIELDS.items():
+            if key in field.metadata:
+                yield f"the {what} {path!r}", str(field.metadata[key])
+
+
+def names_in(sql: str) -> frozenset[str] | None:
+    """The names of columns and fields in an expression, case folded; `None` where it cannot be read.
+
+    >>> sorted(names_in("length(`Geom`) > 0 AND a.b IS NOT NULL"))
+    ['a', 'b', 'geom']
+    >>> names_in("((") is None
+    True
+    """
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    if len(sql) > _LONGEST:
+        return None
+    try:
+        tree = sqlglot.parse_one(sql, dialect="spark")
+    except (RecursionError, SqlglotError):
+        return None
+    return frozenset(str(identifier.this).casefold() for identifier in tree.find_all(exp.Identifier))
+
 
 _MODE = "delta.columnMapping.mode"
 _MAX_ID = "delta.columnMapping.maxColumnId"
@@ -170,3 +228,60 @@ def _key(field: Mapping[str, Any]) -> str:
 def _configuration(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     configuration = metadata.get("configuration")
     return {key: str(value) for key, value in configuration.items()} if isinstance(configuration, dict) else {}
+
+
+def bound_columns(schema: Schema) -> tuple[Field, ...]:
+    """The top-level columns that do not allow every value of their type.
+
+    >>> from geolake_nb.model.schema import Schema
+    >>> from geolake_nb.model.types import Field, PrimitiveType
+    >>> free, bound = (Field(name, PrimitiveType("int64"), nullable=name == "a") for name in "ab")
+    >>> [field.name for field in bound_columns(Schema(StructType((free, bound))))]
+    ['b']
+    """
+    return tuple(field for field in schema.fields if _is_bound(field))
+
+
+def require_rules(array: pa.Array, field: Field, parts: tuple[str, ...] = (), *, null_structs: bool = True) -> None:
+    """Raise SchemaError for a null where the schema allows none, and for a string longer than its VARCHAR.
+
+    `null_structs` is whether a struct with non-nullable fields may be null: Spark refuses it in Delta tables.
+
+    >>> from geolake_nb.model.types import Field, PrimitiveType
+    >>> tags = Field("tags", ListType(Field("element", PrimitiveType("int64"), nullable=False)))
+    >>> require_rules(pa.array([[1], None, []]), tags)
+    >>> require_rules(pa.array([[1, None]]), tags)
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: tags.element: the column is not nullable and has 1 nulls
+    """
+    here = (*parts, field.name)
+    if not field.nullable and array.null_count:
+        raise SchemaError(f"the column is not nullable and has {array.null_count} nulls", where=join_path(here))
+    limit = VARCHAR.fullmatch(str(field.metadata.get(CHAR_VARCHAR, "")))
+    if limit is not None and not pa.types.is_null(array.type):
+        longest = pc.max(pc.utf8_length(array)).as_py()
+        if longest is not None and longest > int(limit[1]):
+            raise SchemaError(
+                f"a string of {longest} characters is too long for {limit[0]}",
+                where=join_path(here),
+                remedy="shorten it",
+            )
+    type_ = field.type
+    if pa.types.is_null(array.type):
+        return
+    if isinstance(type_, StructType):
+        structs = array.filter(array.is_valid()) if null_structs and array.null_count else array
+        columns = structs.flatten()
+        names = [array.type.field(index).name for index in range(array.type.num_fields)]
+        for child in type_.fields:
+            if _is_bound(child) and child.name in names:
+                require_rules(columns[names.index(child.name)], child, here, null_structs=null_structs)
+    elif isinstance(type_, (ListType, MapType)):
+        for child in children(type_):
+            if _is_bound(child):
+                require_rules(descend(array, type_, (child.name,)), child, here)
+
+
+def _is_bound(field: Field) -> bool:
+    declared = CHAR_VARCHAR in field.metadata
+    return declared or not field.nullable or any(_is_bound(child) for child in children(field.type))
