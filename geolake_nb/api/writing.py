@@ -215,7 +215,7 @@ def _format(name: str) -> Format:
 
 def _refuse_catalog(path: str) -> None:
     """Raise for a name in a configured catalog, which would be taken for a folder."""
-    from geolake_nb.formats.havasu.next_metadata import catalog_refusal
+    from geolake_nb.formats.havasu.metadata import catalog_refusal
     from geolake_nb.formats.iceberg.catalogs import split_table_name
 
     named = split_table_name(path)

@@ -10,8 +10,8 @@ from geolake_nb.checks.rules.geo import GEO_RULES
 from geolake_nb.checks.rules.layout import LAYOUT_RULES
 from geolake_nb.checks.rules.raster import RASTER_RULES
 from geolake_nb.formats.delta.rules import COLLATION_RULES, DELTA_PROTOCOL_RULES
-from geolake_nb.formats.havasu.protocol_rules import HAVASU_PROTOCOL_RULES
-from geolake_nb.formats.iceberg.protocol_rules import ICEBERG_PROTOCOL_RULES
+from geolake_nb.formats.havasu.rules import HAVASU_PROTOCOL_RULES
+from geolake_nb.formats.iceberg.rules import ICEBERG_PROTOCOL_RULES
 from geolake_nb.formats.parquet_folder.rules import PARQUET_FOLDER_RULES
 
 __all__ = ["RULES"]

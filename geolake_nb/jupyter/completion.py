@@ -220,7 +220,7 @@ def _paths_of(table: Table | None, kinds: tuple[type, ...] | None = None) -> lis
 
 
 def _catalogs() -> list[str]:
-    from geolake_nb.formats.iceberg.catalog_config import configured_catalogs
+    from geolake_nb.formats.iceberg.catalogs import configured_catalogs
 
     try:
         return [f"{name}." for name in configured_catalogs() if _SAFE.fullmatch(name)]

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from geolake_nb.formats.delta.schema import to_delta_schema
-from geolake_nb.formats.iceberg.delete_index import data_file_rows
+from geolake_nb.formats.iceberg.deleted_rows import data_file_rows
 from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
-from geolake_nb.formats.iceberg.name_mapping import name_mapping
+from geolake_nb.formats.iceberg.schema import name_mapping
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.row_stream import RowStream
 from geolake_nb.spark.task_accumulator import keyed_accumulator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from geolake_nb.changes.row_sources import IcebergRows
-    from geolake_nb.formats.iceberg.delete_index import DataFileRows
+    from geolake_nb.formats.iceberg.deleted_rows import DataFileRows
     from geolake_nb.model.schema import Schema
     from geolake_nb.storage.storage import Storage
 

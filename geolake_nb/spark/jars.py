@@ -10,7 +10,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from geolake_nb.errors import MissingDependencyError
-from geolake_nb.formats.iceberg.package import ICEBERG_PACKAGE
+from geolake_nb.formats.iceberg.jvm_table import ICEBERG_PACKAGE
 from geolake_nb.spark.java_runtime import java_version
 
 __all__ = ["cache_folder", "delta_package", "ivy_settings", "kept_jars", "local_jars"]

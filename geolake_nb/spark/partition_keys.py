@@ -27,7 +27,7 @@ def _function(key: KeyColumn) -> Callable[..., Column]:
     from pyspark.sql.pandas.functions import arrow_udf
 
     def keys(values: Any) -> Any:
-        from geolake_nb.formats.iceberg.transforms import partition_keys
+        from geolake_nb.formats.iceberg.partitions import partition_keys
 
         return partition_keys(key.transform, key.type, values)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.changes.row_sources import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.changes.sampling import partition_codes, sample_delta
-from geolake_nb.formats.iceberg.sampling import sample_iceberg, size_iceberg
+from geolake_nb.formats.iceberg.live_rows import sample_iceberg, size_iceberg
 from geolake_nb.model.types import GeometryEncoding
 from geolake_nb.spark.coerce import BadRows, fitted_frame
 from geolake_nb.spark.delta_source import delta_frame

@@ -86,8 +86,7 @@ def _in_iceberg(spark: SparkSession, name: str) -> CatalogTable | None:
 
 def _loaded(spark: SparkSession, named: CatalogTable) -> CatalogTable | None:
     """The table by Iceberg's own classes, which work where its catalog for Spark is of another version."""
-    from geolake_nb.formats.iceberg.jvm_catalog import JvmCatalog
-    from geolake_nb.formats.iceberg.jvm_table import iceberg_errors, require_iceberg
+    from geolake_nb.formats.iceberg.jvm_table import JvmCatalog, iceberg_errors, require_iceberg
 
     where = f"{named.catalog}.{named.name}"
     require_iceberg(spark, where=where)

@@ -14,7 +14,7 @@ import pyproj
 from geolake_nb.checks.check import check as run_check
 from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails
 from geolake_nb.formats.delta.file_stats import read_stats
-from geolake_nb.formats.iceberg.details import IcebergDetails
+from geolake_nb.formats.iceberg.snapshot import IcebergDetails
 from geolake_nb.formats.registry import DELTA, HAVASU, ICEBERG, PARQUET
 from geolake_nb.formats.rules import RULES
 from geolake_nb.model.box import Box

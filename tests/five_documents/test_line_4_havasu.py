@@ -19,9 +19,8 @@ from geolake_nb.api.writing import plan_write
 from geolake_nb.changes.commit import CommitContext
 from geolake_nb.cli.plan_options import geo_types
 from geolake_nb.errors import GeolakeError, RefusedError
-from geolake_nb.formats.havasu.apply import commit_change
-from geolake_nb.formats.havasu.column_types import fitting_inputs, new_columns
-from geolake_nb.formats.havasu.write_target import GEOPARQUET
+from geolake_nb.formats.havasu.commit import commit_change
+from geolake_nb.formats.havasu.write_target import GEOPARQUET, fitting_inputs, new_columns
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.type_text import geo_type
 from geolake_nb.model.types import Field, GeometryEncoding, GeometryType, ListType, PrimitiveType, StructType

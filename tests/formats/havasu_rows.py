@@ -19,8 +19,7 @@ from geolake_nb.api.input_rows import input_rows
 from geolake_nb.changes.commit import CommitContext
 from geolake_nb.changes.packing import Packing
 from geolake_nb.changes.write_job import WriteJob
-from geolake_nb.formats.havasu.apply import commit_change
-from geolake_nb.formats.havasu.commit import HavasuCommit, commit
+from geolake_nb.formats.havasu.commit import HavasuCommit, commit, commit_change
 from geolake_nb.formats.havasu.write import base_action, plan_append, plan_new, plan_overwrite
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.parquet.job_files import job_file_name

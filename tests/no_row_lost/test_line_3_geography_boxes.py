@@ -11,7 +11,7 @@ import geolake_nb as gl
 from geolake_nb.expressions.predicate import st_intersects
 from geolake_nb.formats.delta.add_action import BOUNDS_TAG
 from geolake_nb.formats.havasu.manifest_writing import Numbers, rewritten_manifest
-from geolake_nb.formats.iceberg.edge_marks import EDGES
+from geolake_nb.formats.iceberg.bounds import EDGES
 from tests.changes.repair_tables import GEOGRAPHY, GeoTable, wkb
 from tests.formats.delta.log_maker import field, metadata, protocol, write_checkpoint
 from tests.formats.iceberg_tables import EXISTING, FileEntry, column, make_iceberg_table, xy

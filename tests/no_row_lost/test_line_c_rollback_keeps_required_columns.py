@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from geolake_nb.formats.iceberg.rollback import newly_required
+from geolake_nb.formats.iceberg.undo import newly_required
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, ListType, PrimitiveType, StructType
 

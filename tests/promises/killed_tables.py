@@ -15,7 +15,7 @@ import geolake_nb as gl
 import geolake_nb.api.plan
 import geolake_nb.api.table
 import geolake_nb.formats.delta.commit
-import geolake_nb.formats.havasu.apply
+import geolake_nb.formats.havasu.commit
 from geolake_nb.api.writing import plan_write
 from geolake_nb.changes.commit import CommitContext
 from geolake_nb.formats.havasu.commit import commit

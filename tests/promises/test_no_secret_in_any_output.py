@@ -32,7 +32,7 @@ from geolake_nb.changes.commit import CommitContext
 from geolake_nb.cli import main
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.delta import commit as delta_commit
-from geolake_nb.formats.havasu import apply as havasu_commit
+from geolake_nb.formats.havasu import commit as havasu_commit
 from geolake_nb.raster_data.out_db_files import OutDbRoots
 from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from geolake_nb.storage.storage import Storage

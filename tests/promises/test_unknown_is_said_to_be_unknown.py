@@ -24,7 +24,7 @@ from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import GeolakeError, OutcomeUnknownError, StorageError
 from geolake_nb.formats.base import TableSource
 from geolake_nb.formats.delta.commit import log_path
-from geolake_nb.formats.havasu.apply import commit_change
+from geolake_nb.formats.havasu.commit import commit_change
 from geolake_nb.formats.parquet_folder.footer_change import FileState
 from geolake_nb.formats.parquet_folder.journal import STAGED
 from geolake_nb.formats.parquet_folder.replace import action

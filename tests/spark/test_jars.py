@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from geolake_nb.errors import MissingDependencyError
-from geolake_nb.formats.iceberg.package import ICEBERG_PACKAGE
+from geolake_nb.formats.iceberg.jvm_table import ICEBERG_PACKAGE
 from geolake_nb.spark.jars import delta_package, kept_jars, local_jars
 from geolake_nb.spark.java_runtime import java_version
 

@@ -44,7 +44,7 @@ class HavasuFormat(IcebergFormat):
 
     def require_changeable(self, source: TableSource) -> None:
         if source.catalog is not None:
-            from geolake_nb.formats.havasu.next_metadata import catalog_refusal
+            from geolake_nb.formats.havasu.metadata import catalog_refusal
 
             listed = f"{source.catalog.catalog} has it as {source.catalog.name}"
             raise catalog_refusal(listed, where=source.storage.location)
@@ -58,7 +58,7 @@ class HavasuFormat(IcebergFormat):
         verify: bool,
         on_progress: Progress | None,
     ) -> Change:
-        from geolake_nb.formats.havasu.repair import plan_repair
+        from geolake_nb.formats.havasu.write import plan_repair
 
         names = self.column_names(columns, snapshot)
         return plan_repair(storage, snapshot, columns=names, verify=verify, on_progress=on_progress)
@@ -73,13 +73,13 @@ class HavasuFormat(IcebergFormat):
         covering: bool = False,
         columns: ColumnTypes | None = None,
     ) -> Change:
-        from geolake_nb.formats.havasu.rewrite import plan_rewrite
+        from geolake_nb.formats.havasu.write import plan_rewrite
 
         self.refuse_types(snapshot, covering=covering, columns=columns)
         return plan_rewrite(storage, snapshot, packing=packing, where=where)
 
     def plan_undo(self, storage: Storage, snapshot: Snapshot, version: int | None) -> Change:
-        from geolake_nb.formats.havasu.undo import plan_undo
+        from geolake_nb.formats.havasu.write import plan_undo
 
         return plan_undo(storage, snapshot, version)
 
@@ -126,17 +126,17 @@ class HavasuFormat(IcebergFormat):
         return plan_overwrite(snapshot, rows, columns=columns, packing=packing)
 
     def find_transaction(self, change: Change, context: CommitContext) -> int | None:
-        from geolake_nb.formats.havasu.apply import find_transaction
+        from geolake_nb.formats.havasu.commit import find_transaction
 
         return find_transaction(change, context)
 
     def require_atomic_put(self, context: CommitContext) -> None:
-        from geolake_nb.formats.havasu.apply import require_atomic_put
+        from geolake_nb.formats.havasu.commit import require_atomic_put
 
         require_atomic_put(context)
 
     def commit(self, change: Change, context: CommitContext) -> Applied:
-        from geolake_nb.formats.havasu.apply import commit_change
+        from geolake_nb.formats.havasu.commit import commit_change
 
         return commit_change(change, context)
 

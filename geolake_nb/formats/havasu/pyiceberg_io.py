@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from pyiceberg.io import InputFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from geolake_nb.formats.havasu.avro_schemas import without_geo_bounds
-from geolake_nb.formats.havasu.avro_writing import read_records, write_container
-from geolake_nb.formats.iceberg.avro_container import read_header
+from geolake_nb.formats.havasu.avro import read_records, without_geo_bounds, write_container
+from geolake_nb.formats.iceberg.avro import read_header
 
 if TYPE_CHECKING:
     from pyiceberg.io import InputStream

@@ -1,4 +1,4 @@
-"""Writes the manifests and the manifest list of a new snapshot; they count once a metadata file refers to them."""
+"""Writes the manifests, the manifest list and the summary of a new snapshot."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from geolake_nb.formats.havasu.manifest_writing import (
     new_manifest,
     rewritten_manifest,
 )
-from geolake_nb.formats.havasu.summaries import snapshot_summary
 from geolake_nb.formats.iceberg.location import PathMap
-from geolake_nb.formats.iceberg.manifests import ManifestReader, listed_manifests, read_manifest_list
-from geolake_nb.formats.iceberg.partition_values import PartitionColumns
+from geolake_nb.formats.iceberg.manifests import ManifestReader, Status, listed_manifests, read_manifest_list
+from geolake_nb.formats.iceberg.partitions import PartitionColumns
 from geolake_nb.text.untrusted_json import load_json
 
 if TYPE_CHECKING:
@@ -27,7 +26,56 @@ if TYPE_CHECKING:
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot, TableMetadata
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["Actions", "SnapshotWriter"]
+__all__ = ["Actions", "SnapshotWriter", "snapshot_summary"]
+
+_KEPT = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
+
+
+def snapshot_summary(
+    manifests: Sequence[ListedManifest],
+    before: Mapping[str, str],
+    *,
+    first: bool,
+    obsolete: Sequence[ListedManifest] = (),
+) -> dict[str, str]:
+    """The counts of a snapshot that writes these manifests; totals continue those of the previous snapshot.
+
+    `obsolete` are manifests of delete files that are deleted themselves.
+
+    >>> snapshot_summary([], {}, first=True)["total-records"], snapshot_summary([], {}, first=False)
+    ('0', {})
+    """
+    counts: dict[str, int] = {}
+    for status, (files, rows, size) in {
+        Status.ADDED: ("added-data-files", "added-records", "added-files-size"),
+        Status.DELETED: ("deleted-data-files", "deleted-records", "removed-files-size"),
+    }.items():
+        counts[files] = sum(manifest.files.get(status, 0) for manifest in manifests)
+        counts[rows] = sum(manifest.rows.get(status, 0) for manifest in manifests)
+        counts[size] = sum(manifest.bytes.get(status, 0) for manifest in manifests)
+    summary = {name: str(count) for name, count in counts.items() if count}
+    for total, plus, minus in (
+        ("total-data-files", "added-data-files", "deleted-data-files"),
+        ("total-records", "added-records", "deleted-records"),
+        ("total-files-size", "added-files-size", "removed-files-size"),
+    ):
+        previous = 0 if first else _number(before.get(total))
+        if previous is not None:
+            summary[total] = str(previous + counts[plus] - counts[minus])
+    removed = sum(manifest.files.get(Status.DELETED, 0) for manifest in obsolete)
+    if removed:
+        summary["removed-delete-files"] = str(removed)
+    left = _number(before.get(_KEPT[0])) if not first else 0
+    if left is not None and left - removed <= 0:
+        return summary | dict.fromkeys(_KEPT, "0")
+    if not removed:
+        return summary | {total: before[total] for total in _KEPT if total in before}
+    return summary if left is None else summary | {_KEPT[0]: str(left - removed)}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
 
 _FILES_A_MANIFEST = 10_000
 

@@ -1,23 +1,27 @@
-"""New Havasu tables, and appends to and overwrites of existing ones."""
+"""New Havasu tables, appends, overwrites, repairs, rewrites, and the way back."""
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.changes.repair.scan_job import ScanJob
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
-from geolake_nb.formats.havasu.column_types import fitting_inputs, havasu_sentences, new_columns
 from geolake_nb.formats.havasu.format import HAVASU
-from geolake_nb.formats.havasu.next_metadata import following_path
-from geolake_nb.formats.havasu.version import DEFAULT_VERSION, VERSION_KEY
-from geolake_nb.formats.havasu.write_target import HavasuTarget
-from geolake_nb.formats.iceberg.row_partitions import row_partitions
+from geolake_nb.formats.havasu.metadata import DEFAULT_VERSION, VERSION_KEY, following_path
+from geolake_nb.formats.havasu.write_target import HavasuTarget, fitting_inputs, havasu_sentences, new_columns
+from geolake_nb.formats.iceberg.partitions import row_partitions
+from geolake_nb.formats.iceberg.repair import bounded_columns, repair_change
+from geolake_nb.formats.iceberg.rewrite import plan_snapshot_rewrite
 from geolake_nb.formats.iceberg.schema import to_iceberg_schema
+from geolake_nb.formats.iceberg.undo import plan_rollback
 from geolake_nb.formats.iceberg.writability import require_writable as require_current
 from geolake_nb.formats.parquet_folder.source_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.geo.bound_codec import to_havasu_wkb
 from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import PrimitiveType, RasterType, StringType
@@ -27,13 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from geolake_nb.changes.packing import Packing
+    from geolake_nb.changes.repair.scan_job import Finish
     from geolake_nb.changes.row_sources import InputRows, ParquetRows
-    from geolake_nb.formats.havasu.column_types import HavasuColumns
-    from geolake_nb.formats.iceberg.details import IcebergDetails
+    from geolake_nb.formats.havasu.write_target import HavasuColumns
+    from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.statistics import ColumnStats
     from geolake_nb.model.types import GeographyType, GeometryType
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
     GeoType = GeometryType | GeographyType | RasterType
 
@@ -44,6 +51,9 @@ __all__ = [
     "plan_convert",
     "plan_new",
     "plan_overwrite",
+    "plan_repair",
+    "plan_rewrite",
+    "plan_undo",
     "require_writable",
 ]
 
@@ -293,3 +303,58 @@ def partition_field(schema: Schema, name: str, index: int, where: str) -> dict[s
         raise SchemaError(what, where=where)
     id_ = fields[name].id
     return {"name": name, "transform": "identity", "source-id": id_, "field-id": _FIRST_PARTITION_ID + index}
+
+
+def plan_repair(
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    columns: Sequence[str] | None = None,
+    verify: bool = False,
+    on_progress: Progress | None = None,
+) -> Change:
+    """Repair bounds that are missing or cannot be read; with `verify`, also those that contradict the data.
+
+    Havasu's Parquet files have no boxes, so values are read; of rasters only the metadata, never pixels.
+    """
+    require_writable(snapshot)
+    chosen, notes = bounded_columns(snapshot, columns)
+    change = repair_change(
+        storage, snapshot, chosen, notes, encode=to_havasu_wkb, verify=verify, footers=False, on_progress=on_progress
+    )
+    if not isinstance(change.job, ScanJob) or change.job.finish is None:
+        return change
+    finish = functools.partial(_finish, change.job.finish, base_action(snapshot))
+    return replace(change, job=replace(change.job, finish=finish))
+
+
+def _finish(
+    finish: Finish, base: str, change: Change, job: ScanJob, scanned_stats: Mapping[int, Sequence[ColumnStats]]
+) -> Change:
+    """The change with the results of the scan; where all bounds are correct, there is nothing to commit."""
+    done = finish(change, job, scanned_stats)
+    return replace(done, actions=[base, *done.actions]) if done.actions else done
+
+
+def plan_rewrite(
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    packing: Packing,
+    where: str | None = None,
+) -> Change:
+    """The files that a rewrite removes, and the job that writes their rows; files stay in their partitions."""
+    require_writable(snapshot)
+    return plan_snapshot_rewrite(
+        snapshot,
+        packing=packing,
+        where=where,
+        target_of=lambda tuples: HavasuTarget.of(snapshot, {}, tuples=tuples),
+        first=(base_action(snapshot),),
+    )
+
+
+def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
+    """Go back to the parent of a snapshot, which has to be the current one; by default of this toolkit's newest."""
+    require_writable(snapshot)
+    return plan_rollback(snapshot, version, first=(base_action(snapshot),))

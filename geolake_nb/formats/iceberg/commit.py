@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.changes.commit import Applied, warn_of_problems
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError
+from geolake_nb.formats.iceberg.bounds import EDGES, edge_mark
 from geolake_nb.formats.iceberg.catalogs import storage_options
-from geolake_nb.formats.iceberg.edge_marks import EDGES, edge_mark
-from geolake_nb.formats.iceberg.jvm_files import NewFiles, live_files
-from geolake_nb.formats.iceberg.jvm_manifests import update_manifests
+from geolake_nb.formats.iceberg.jvm_files import NewFiles, live_files, update_manifests
 from geolake_nb.formats.iceberg.jvm_table import committing, iceberg_errors, open_jvm
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
 from geolake_nb.formats.iceberg.schema import from_iceberg_schema

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
     from geolake_nb.formats.base import ColumnTypes, TableSource, VersionChoice
-    from geolake_nb.formats.iceberg.name_mapping import NameMapping
+    from geolake_nb.formats.iceberg.schema import NameMapping
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.table_format import FieldNaming
@@ -194,7 +194,7 @@ def _newest_metadata(source: TableSource) -> str | None:
 
 
 def _name_mapping(snapshot: Snapshot) -> NameMapping:
-    from geolake_nb.formats.iceberg.name_mapping import name_mapping
+    from geolake_nb.formats.iceberg.schema import name_mapping
 
     try:
         return name_mapping(snapshot) or {}

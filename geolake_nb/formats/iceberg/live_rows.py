@@ -1,4 +1,4 @@
-"""The live rows of Iceberg data files: columns by field id, deleted rows left out."""
+"""The live rows of Iceberg data files: columns by field id, deleted rows left out, all or a sample."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from geolake_nb.changes.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 from geolake_nb.errors import CorruptTableError, SchemaError
 from geolake_nb.formats.iceberg.bounds import arrow_type
-from geolake_nb.formats.iceberg.deletion_vectors import read_vector
-from geolake_nb.formats.iceberg.equality_deletes import equal_rows
-from geolake_nb.formats.iceberg.name_mapping import FIELD_ID, with_field_ids
-from geolake_nb.model.schema import Schema
+from geolake_nb.formats.iceberg.deleted_rows import data_file_rows, equal_rows, read_vector
+from geolake_nb.formats.iceberg.schema import FIELD_ID, name_mapping, with_field_ids
+from geolake_nb.model.schema import Schema, split_path
 from geolake_nb.model.types import (
     Field,
     GeographyType,
@@ -28,6 +28,7 @@ from geolake_nb.model.types import (
     StructType,
 )
 from geolake_nb.parquet.file_columns import FileColumns
+from geolake_nb.parquet.footer import read_metadata
 from geolake_nb.parquet.opening import open_parquet_file, read_column, value_batches
 from geolake_nb.raster_data.arrow import RASTER_V1, as_group
 
@@ -37,9 +38,10 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from geolake_nb.formats.iceberg.delete_index import DataFileRows, DeleteFile
-    from geolake_nb.formats.iceberg.deletion_vectors import DeletionVector
-    from geolake_nb.formats.iceberg.name_mapping import NameMapping
+    from geolake_nb.changes.row_sources import IcebergRows
+    from geolake_nb.changes.sampling import Partition, Sample
+    from geolake_nb.formats.iceberg.deleted_rows import DataFileRows, DeleteFile, DeletionVector
+    from geolake_nb.formats.iceberg.schema import NameMapping
     from geolake_nb.model.types import DataType
     from geolake_nb.storage.storage import Storage
 
@@ -52,6 +54,8 @@ __all__ = [
     "carried_schema",
     "carried_type",
     "default_value",
+    "sample_iceberg",
+    "size_iceberg",
 ]
 
 # Iceberg 3, Reserved Field IDs: the columns that a row keeps when it is rewritten to another file.
@@ -429,3 +433,42 @@ def _group_type(kind: pa.DataType) -> DataType:
     if pa.types.is_list(kind):
         return ListType(Field("element", _group_type(kind.value_type)))
     return StringType() if pa.types.is_string(kind) else PrimitiveType(_GROUP_NAMES[kind])
+
+
+_SAMPLED_PARTS = 200
+
+
+def sample_iceberg(
+    storage: Storage, rows: IcebergRows, schema: Schema, columns: Sequence[str], partition_by: Sequence[str]
+) -> Sample:
+    """About 100,000 rows of these columns, from row groups spread over the files, read in this process."""
+    tops = dict.fromkeys([*(split_path(column)[0] for column in columns), *partition_by])
+    narrow = Schema(StructType(tuple([field for field in schema.fields if field.name in tops])))
+    files = data_file_rows(rows.snapshot, rows.files)
+    chosen = chosen_parts(np.array([file.bytes for file in files], np.int64), _SAMPLED_PARTS)
+    total = max(1, sum(files[index].rows for index, _ in chosen))
+    counts = [footer.num_row_groups for footer in read_metadata(storage, [files[index].key for index, _ in chosen])]
+    reader = RowReader(storage, narrow, name_mapping(rows.snapshot))
+    draw = np.random.default_rng(0)
+    kept = ThinnedRows()
+    for (index, wanted), count in zip(chosen, counts, strict=True):
+        share = SAMPLE_ROWS * files[index].rows / total
+        some = np.sort(draw.permutation(count)[:wanted]).tolist()
+        there = max(1, files[index].rows * len(some) // max(1, count))
+        partition = 0 if rows.partitions is None else rows.partitions[index]
+        for batch in reader.read(files[index], groups=some, partition=partition):
+            kept.add(batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw))))
+    return sample_of(
+        pa.Table.from_batches(kept.batches, FileColumns.of(carried_schema(narrow)).arrow), columns, partition_by
+    )
+
+
+def size_iceberg(rows: IcebergRows) -> dict[Partition, int]:
+    """About how many bytes each partition takes, by the numbers of `rows.partitions`."""
+    files = data_file_rows(rows.snapshot, rows.files)
+    if rows.partitions is None:
+        return {(): sum(file.bytes for file in files)}
+    sizes: dict[Partition, int] = {}
+    for file, partition in zip(files, rows.partitions, strict=True):
+        sizes[(str(partition),)] = sizes.get((str(partition),), 0) + file.bytes
+    return sizes

@@ -13,11 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
-from geolake_nb.formats.iceberg.avro_container import AVRO_ERRORS, read_blocks, read_header
+from geolake_nb.formats.iceberg.avro import AVRO_ERRORS, EntryColumns, read_blocks, read_entries, read_header
 from geolake_nb.formats.iceberg.avro_program import EntryField, Pool, smallest_size
-from geolake_nb.formats.iceberg.edge_marks import EDGES, marked_ids
-from geolake_nb.formats.iceberg.entry_columns import EntryColumns, read_entries
-from geolake_nb.formats.iceberg.foreign_fields import foreign_fields
+from geolake_nb.formats.iceberg.bounds import EDGES, marked_ids
+from geolake_nb.formats.iceberg.writability import foreign_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.iceberg.location import PathMap
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot
-    from geolake_nb.formats.iceberg.partition_values import PartitionColumns
+    from geolake_nb.formats.iceberg.partitions import PartitionColumns
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["MANIFEST_SCHEMA", "Content", "ManifestReader", "Status", "listed_manifests", "read_manifest_list"]

@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.changes.repair.bound_faults import StoredBounds
+from geolake_nb.changes.repair.columns import repair_columns
 from geolake_nb.changes.repair.evidence import RepairEvidence, after_scan
 from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
 from geolake_nb.errors import BoundError
-from geolake_nb.formats.iceberg.bounded_columns import bounded_columns
-from geolake_nb.formats.iceberg.lost_fields import forgetting_sentences
-from geolake_nb.formats.iceberg.writability import require_writable
+from geolake_nb.formats.iceberg.bounds import MetricsMode
+from geolake_nb.formats.iceberg.writability import forgetting_sentences, require_writable
 from geolake_nb.geo.bound_codec import to_iceberg_bytes
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.file_table import physical_rows
+from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import GeographyType
 from geolake_nb.scan.data_files import data_keys
 from geolake_nb.scan.engines import engine_facts
@@ -37,8 +38,21 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
+__all__ = ["bounded_columns", "plan_repair", "repair_change"]
 
-__all__ = ["plan_repair", "repair_change"]
+
+def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> tuple[tuple[ScanColumn, ...], tuple[str, ...]]:
+    """The geo columns of these names, or all, that have bounds in manifests; a sentence about each other one."""
+
+    def why_not(parts: tuple[str, ...], repeated: bool) -> str | None:
+        path = join_path(parts)
+        if repeated:
+            return f"{path} is inside a list or a map, for which Iceberg has no bounds."
+        if not MetricsMode.of(snapshot.properties, ".".join(parts)).bounds:
+            return f"{path} has no bounds because of the table property write.metadata.metrics."
+        return None
+
+    return repair_columns(snapshot, names, why_not, rasters=True)
 
 
 class Encode(Protocol):

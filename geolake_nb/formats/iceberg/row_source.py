@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.errors import CorruptTableError, SchemaError
-from geolake_nb.formats.iceberg.delete_index import DataFileIndex
-from geolake_nb.formats.iceberg.equality_deletes import equal_rows
+from geolake_nb.formats.iceberg.deleted_rows import DataFileIndex, equal_rows
 from geolake_nb.formats.iceberg.live_rows import DeleteReader, default_value
-from geolake_nb.formats.iceberg.name_mapping import name_mapping, with_field_ids
+from geolake_nb.formats.iceberg.schema import name_mapping, with_field_ids
 from geolake_nb.scan.data_file import FIELD_ID, DataFile, RecentlyDeleted, child_by_id
 from geolake_nb.scan.result_schema import ResultTypes
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from geolake_nb.formats.iceberg.delete_index import DataFileRows
+    from geolake_nb.formats.iceberg.deleted_rows import DataFileRows
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import Field
     from geolake_nb.scan.data_file import DeletedRows, EqualityDelete

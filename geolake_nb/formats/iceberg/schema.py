@@ -1,13 +1,18 @@
-"""Iceberg's schema JSON (v1 to v3), with Havasu's spatial columns in it, to the schema tree and back."""
+"""Iceberg's schema JSON with Havasu's spatial columns to the schema tree and back; field ids of data files."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import SchemaError
+import pyarrow as pa
+
+from geolake_nb.changes.column_types import table_columns
+from geolake_nb.errors import CorruptTableError, SchemaError
 from geolake_nb.model.crs import UNKNOWN_CRS
-from geolake_nb.model.schema import Schema, type_name
+from geolake_nb.model.schema import Schema, children, type_name
 from geolake_nb.model.type_text import from_iceberg_text, is_geo_text, to_iceberg_text
 from geolake_nb.model.types import (
     DataType,
@@ -25,9 +30,20 @@ from geolake_nb.model.types import (
 from geolake_nb.text.untrusted_json import check_depth, expect, load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
-__all__ = ["from_iceberg_schema", "to_iceberg_schema"]
+    from geolake_nb.model.snapshot import Snapshot
+
+__all__ = [
+    "FIELD_ID",
+    "NameMapping",
+    "from_iceberg_schema",
+    "iceberg_columns",
+    "name_mapping",
+    "to_iceberg_schema",
+    "with_field_ids",
+    "with_fresh_ids",
+]
 
 _GEOMETRY_ENCODING = "havasu.geometry-encoding"
 _RASTER_ENCODING = "havasu.raster-encoding"
@@ -305,3 +321,118 @@ def _id(field: Field, where: str) -> int:
     if field.id is None:
         raise SchemaError("a field has no id", where=where, remedy="give every field an id of its own")
     return field.id
+
+
+_BINARY = PrimitiveType("binary")
+_INT, _LONG = PrimitiveType("int32"), PrimitiveType("int64")
+# Types of all Iceberg versions that Spark has too, and those that hold other types without loss.
+_SAME = frozenset(("binary", "boolean", "date", "float32", "float64", "int32", "int64", "timestamp", "timestamptz"))
+_WIDER: dict[str, DataType] = {
+    "bson": _BINARY,
+    "enum": StringType(),
+    "float16": PrimitiveType("float32"),
+    "int16": _INT,
+    "int8": _INT,
+    "json": StringType(),
+    "timestamp_int96": PrimitiveType("timestamptz"),
+    "timestamp_ms": PrimitiveType("timestamp"),
+    "timestamp_ns": PrimitiveType("timestamp"),
+    "timestamptz_ms": PrimitiveType("timestamptz"),
+    "timestamptz_ns": PrimitiveType("timestamptz"),
+    "uint16": _INT,
+    "uint32": _LONG,
+    "uint8": _INT,
+    "uuid": _BINARY,
+}
+
+
+def iceberg_columns(
+    schema: Schema, *, format_name: str = "Iceberg", where: str | None = None
+) -> tuple[Schema, list[str]]:
+    """The columns with types that Iceberg has, and a sentence for each that changes."""
+    return table_columns(schema, format_name=format_name, same=_SAME, wider=_WIDER, where=where)
+
+
+def with_fresh_ids(schema: Schema) -> Schema:
+    """The schema with fresh ids as Iceberg assigns them: those of columns first, then those inside them."""
+    number = 0
+
+    def following() -> int:
+        nonlocal number
+        number += 1
+        return number
+
+    def fields(some: tuple[Field, ...]) -> tuple[Field, ...]:
+        marked = [replace(field, id=following()) for field in some]
+        return tuple([replace(field, type=inside(field.type)) for field in marked])
+
+    def inside(type_: DataType) -> DataType:
+        if isinstance(type_, StructType):
+            return StructType(fields(type_.fields))
+        if isinstance(type_, ListType):
+            return ListType(fields((type_.element,))[0])
+        if isinstance(type_, MapType):
+            key, value = fields((type_.key, type_.value))
+            return MapType(key, value)
+        return type_
+
+    return replace(schema, root=StructType(fields(schema.fields)), schema_id=0)
+
+
+FIELD_ID = b"PARQUET:field_id"
+_PROPERTY = "schema.name-mapping.default"
+_DEEPEST = 100
+
+NameMapping = Mapping[str, tuple[int | None, Any]]
+"""The id of each field and the mapping of its children, by name."""
+
+
+def name_mapping(snapshot: Snapshot) -> NameMapping | None:
+    """How columns are identified in files without ids; `None` if their names may have been those of other columns."""
+    text = snapshot.properties.get(_PROPERTY)
+    if text is not None:
+        where = f"{snapshot.location}, property {_PROPERTY}"
+        try:
+            return _read(load_json(text, what="the name mapping"), 0)
+        except (SchemaError, ValueError, KeyError, TypeError, AttributeError):
+            raise CorruptTableError("the name mapping cannot be read", where=where) from None
+    if len(snapshot.details.metadata.schemas) > 1:
+        return None
+    return _of_fields(snapshot.schema.fields)
+
+
+def with_field_ids(schema: pa.Schema, mapping: NameMapping) -> pa.Schema:
+    """The schema of a file with the ids that the mapping has for its columns.
+
+    >>> with_field_ids(pa.schema([("a", pa.int32()), ("b", pa.int32())]), {"a": (7, {})}).field("a").metadata
+    {b'PARQUET:field_id': b'7'}
+    """
+    return pa.schema([_field(field, mapping) for field in schema])
+
+
+def _read(listed: Any, depth: int) -> dict[str, tuple[int | None, Any]]:
+    if depth > _DEEPEST:
+        raise ValueError("too deep")
+    mapping: dict[str, tuple[int | None, Any]] = {}
+    for entry in listed:
+        id_ = entry.get("field-id")
+        inside = _read(entry.get("fields") or [], depth + 1)
+        mapping |= {str(name): (None if id_ is None else int(id_), inside) for name in entry["names"]}
+    return mapping
+
+
+def _of_fields(fields: Iterable[Field]) -> dict[str, tuple[int | None, Any]]:
+    return {field.name: (field.id, _of_fields(children(field.type))) for field in fields}
+
+
+def _field(field: pa.Field, mapping: NameMapping, name: str | None = None) -> pa.Field:
+    id_, inside = mapping.get(field.name if name is None else name, (None, {}))
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_field(kind.field(index), inside) for index in range(kind.num_fields)])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_field(kind.value_field, inside, "element"))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(_field(kind.key_field, inside, "key"), _field(kind.item_field, inside, "value"))
+    metadata = None if id_ is None else {FIELD_ID: str(id_).encode()}
+    return pa.field(field.name, kind, field.nullable, metadata)

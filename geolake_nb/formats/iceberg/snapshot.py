@@ -1,9 +1,10 @@
-"""Opens Iceberg and Havasu tables: one snapshot as the model of all formats."""
+"""Opens Iceberg and Havasu tables: one snapshot as the model of all formats, with their own details."""
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.errors import StorageError, UnsupportedTableError
 from geolake_nb.formats.havasu.format import HAVASU
-from geolake_nb.formats.havasu.version import havasu_features, havasu_version
-from geolake_nb.formats.iceberg.details import IcebergDetails, iceberg_features
+from geolake_nb.formats.havasu.metadata import havasu_features, havasu_version
 from geolake_nb.formats.iceberg.format import ICEBERG
 from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
 from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
@@ -27,16 +27,8 @@ from geolake_nb.model.file_table import (
 )
 from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import children, join_path
-from geolake_nb.model.snapshot import Protocol, Snapshot, VersionInfo
-from geolake_nb.model.types import (
-    GeographyType,
-    GeometryType,
-    ListType,
-    MapType,
-    PrimitiveType,
-    RasterType,
-    StringType,
-)
+from geolake_nb.model.snapshot import Feature, Protocol, Snapshot, VersionInfo
+from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, PrimitiveType, RasterType, StringType
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -46,12 +38,106 @@ if TYPE_CHECKING:
 
     from geolake_nb.expressions.predicate import ColumnPath
     from geolake_nb.formats.iceberg.manifests import ManifestReader
-    from geolake_nb.formats.iceberg.metadata import StoredSnapshot
+    from geolake_nb.formats.iceberg.metadata import PartitionSpec, StoredSnapshot
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.types import Field
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["iceberg_history", "is_iceberg", "open_iceberg"]
+__all__ = ["IcebergDetails", "iceberg_features", "iceberg_history", "is_iceberg", "open_iceberg"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IcebergDetails:
+    """The metadata of a snapshot that checks and plans need."""
+
+    metadata: TableMetadata
+    metadata_path: str
+    """The metadata file, relative to the root of the table."""
+    snapshot: StoredSnapshot | None
+    manifests: pa.Table
+    """One row per manifest: see `manifests.MANIFEST_SCHEMA`; the column `manifest` of the files is its row number."""
+    delete_files: pa.Table
+    """One row per live delete file: path, rows, kind, referenced_data_file, equality_ids, `counted`, ..."""
+    paths: PathMap
+    """Maps a stored path to a storage key."""
+    quoted_types: bool
+    """Whether a geo type is in PyIceberg's quoted form."""
+    havasu_version: str | None
+    foreign_list_fields: tuple[str, ...] = ()
+    """Fields of the manifest list that Iceberg does not define."""
+    foreign_entry_fields: tuple[str, ...] = ()
+    """Fields of the manifests that Iceberg does not define."""
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The metadata file as read."""
+        return self.metadata.raw
+
+    @property
+    def format_version(self) -> int:
+        """The Iceberg format version."""
+        return self.metadata.format_version
+
+    @property
+    def specs(self) -> Mapping[int, PartitionSpec]:
+        """The partition specs by their ids."""
+        return self.metadata.specs
+
+    @property
+    def sort_orders(self) -> tuple[Mapping[str, Any], ...]:
+        """The sort orders as read."""
+        return self.metadata.sort_orders
+
+    @property
+    def uncounted_deletes(self) -> int:
+        """How many delete files may delete rows that `rows` still counts."""
+        counted: list[bool] = self.delete_files["counted"].to_pylist()
+        return counted.count(False)
+
+
+_NEW_TYPES = {"timestamp_ns", "timestamptz_ns", "unknown", "variant"}
+
+
+def iceberg_features(metadata: TableMetadata, schema: Schema, delete_files: pa.Table) -> tuple[Feature, ...]:
+    """The features that an engine must support to read and write the table."""
+    version = metadata.format_version
+    features = []
+    if version >= 2:
+        features.append(
+            Feature("sequence-numbers", "Format version 2: commits are numbered, and rows can be deleted by files.")
+        )
+    if version >= 3:
+        features.append(Feature("row-lineage", "Format version 3: every row has an id that survives rewrites."))
+    kinds = sorted(set(delete_files["kind"].to_pylist()))
+    features += [Feature(*_DELETES[kind], needed_to_read=True) for kind in kinds]
+    features += _type_features(schema, version)
+    if metadata.raw.get("encryption-keys"):
+        meaning = "Files are encrypted with the keys of the table."
+        features.append(Feature("encryption", meaning, needed_to_read=True, known=False))
+    return tuple(features)
+
+
+_DELETES = {
+    "deletion-vector": ("deletion-vectors", "Bitmaps in Puffin files mark the deleted rows of a data file."),
+    "equality": ("equality-deletes", "Delete files identify rows by values of some columns; readers must skip them."),
+    "position": ("position-deletes", "Delete files identify rows by file and position; readers must skip them."),
+}
+
+
+def _type_features(schema: Schema, version: int) -> list[Feature]:
+    fields = [field for _, field in schema.walk()]
+    types = [field.type for field in fields if "havasu.geometry-encoding" not in field.metadata]
+    allowed = "" if version >= 3 else f" The type needs format version 3; this table has version {version}."
+    meanings = {}
+    if any(isinstance(type_, GeometryType) for type_ in types):
+        meanings["geometry"] = f"Columns of geometries on a plane, stored as WKB.{allowed}"
+    if any(isinstance(type_, GeographyType) for type_ in types):
+        meanings["geography"] = f"Columns of geometries on the Earth with geodesic edges, stored as WKB.{allowed}"
+    for name in sorted({type_.name for type_ in types if isinstance(type_, PrimitiveType)} & _NEW_TYPES):
+        meanings[name] = f"Columns of the type {name}.{allowed}"
+    if any(field.metadata.get("initial-default") is not None for field in fields):
+        meanings["default-values"] = "Columns that older files lack have a default other than null."
+    return [Feature(name, meaning, needed_to_read=True) for name, meaning in meanings.items()]
 
 
 def is_iceberg(storage: Storage) -> bool:
@@ -79,7 +165,7 @@ def open_iceberg(
     # The compiled walk takes a moment to load: not before the table is known to exist.
     from geolake_nb.formats.iceberg.deletes import count_deleted, read_deletes, with_uncounted_deletes
     from geolake_nb.formats.iceberg.manifests import ManifestReader
-    from geolake_nb.formats.iceberg.partition_values import PartitionColumns
+    from geolake_nb.formats.iceberg.partitions import PartitionColumns
 
     manifests, foreign = _manifests(storage, paths, snapshot)
     reader = ManifestReader(storage, paths, manifests, PartitionColumns(table.specs, schema))
@@ -165,9 +251,9 @@ def _schema_at(table: TableMetadata, snapshot: StoredSnapshot | None, ref: str |
 
 def _manifests(storage: Storage, paths: PathMap, snapshot: StoredSnapshot | None) -> tuple[pa.Table, tuple[str, ...]]:
     """The manifests of a snapshot, and the fields of their list that Iceberg does not define."""
-    from geolake_nb.formats.iceberg.avro_container import read_header
-    from geolake_nb.formats.iceberg.foreign_fields import foreign_fields
+    from geolake_nb.formats.iceberg.avro import read_header
     from geolake_nb.formats.iceberg.manifests import MANIFEST_SCHEMA, listed_manifests, read_manifest_list
+    from geolake_nb.formats.iceberg.writability import foreign_fields
 
     if snapshot is None:
         return MANIFEST_SCHEMA.empty_table(), ()
@@ -205,7 +291,7 @@ def _covered_edges(
     entries: pa.Table, geo: Mapping[str, Field], table: TableMetadata, reader: ManifestReader
 ) -> dict[int, NDArray[np.bool_]]:
     """The files whose bounds are marked to cover the edges, by the id of each geography."""
-    from geolake_nb.formats.iceberg.edge_marks import covers_edges
+    from geolake_nb.formats.iceberg.bounds import covers_edges
 
     ids = [field.id for field in geo.values() if isinstance(field.type, GeographyType) and field.id is not None]
     if not ids:
@@ -226,7 +312,7 @@ def _file_table(
     repeated: set[int],
     edges: Mapping[int, NDArray[np.bool_]],
 ) -> FileTable:
-    from geolake_nb.formats.iceberg.partition_values import PREFIX
+    from geolake_nb.formats.iceberg.partitions import PREFIX
 
     columns = {name: entries[name].combine_chunks() for name in entries.column_names}
     numbers = ("manifest", "spec_id", "sequence_number", "added_snapshot", "sort_order_id", "first_row_id")

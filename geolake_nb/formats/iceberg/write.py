@@ -12,12 +12,10 @@ from geolake_nb.changes.write_job import WriteJob, require_writable_types
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
 from geolake_nb.formats.havasu.write import partition_field
-from geolake_nb.formats.iceberg.column_types import iceberg_columns, with_fresh_ids
 from geolake_nb.formats.iceberg.format import ICEBERG
-from geolake_nb.formats.iceberg.lost_fields import forgetting_sentences
-from geolake_nb.formats.iceberg.row_partitions import row_partitions
-from geolake_nb.formats.iceberg.schema import to_iceberg_schema
-from geolake_nb.formats.iceberg.writability import require_writable
+from geolake_nb.formats.iceberg.partitions import row_partitions
+from geolake_nb.formats.iceberg.schema import iceberg_columns, to_iceberg_schema, with_fresh_ids
+from geolake_nb.formats.iceberg.writability import forgetting_sentences, require_writable
 from geolake_nb.formats.iceberg.write_target import IcebergTarget
 from geolake_nb.formats.parquet_folder.source_rows import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.model.change import Change, Reads, Verb

@@ -16,10 +16,8 @@ import shapely
 
 from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import ConflictError, OutcomeUnknownError, RefusedError
-from geolake_nb.formats.havasu.apply import commit_change, find_transaction
-from geolake_nb.formats.havasu.commit import TRANSACTION, commit, find_commit
-from geolake_nb.formats.havasu.repair import plan_repair
-from geolake_nb.formats.havasu.undo import plan_undo
+from geolake_nb.formats.havasu.commit import TRANSACTION, commit, commit_change, find_commit, find_transaction
+from geolake_nb.formats.havasu.write import plan_repair, plan_undo
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.parquet.footer_view import FooterReader
 from geolake_nb.scan.value_scan import scan_part

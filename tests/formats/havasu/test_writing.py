@@ -27,8 +27,8 @@ from geolake_nb.errors import RasterError, RefusedError, SchemaError
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
 from geolake_nb.formats.havasu.write import plan_new
 from geolake_nb.formats.havasu.write_target import GEOPARQUET
-from geolake_nb.formats.iceberg.delete_index import data_file_rows
-from geolake_nb.formats.iceberg.partition_groups import partition_groups
+from geolake_nb.formats.iceberg.deleted_rows import data_file_rows
+from geolake_nb.formats.iceberg.partitions import partition_groups
 from geolake_nb.geo.bounds import BadValueWarning
 from geolake_nb.parquet.writer import ParquetWriter
 from geolake_nb.raster_data.arrow import rasters_from_arrow, rasters_to_arrow

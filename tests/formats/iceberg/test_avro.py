@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolake_nb.errors import CorruptTableError, OpenError, UnsupportedTableError
-from geolake_nb.formats.iceberg import avro_container
+from geolake_nb.formats.iceberg import avro
+from geolake_nb.formats.iceberg.avro import read_entries
 from geolake_nb.formats.iceberg.avro_program import EntryField, Pool, compile_entries
-from geolake_nb.formats.iceberg.entry_columns import read_entries
 from geolake_nb.formats.iceberg.manifests import read_manifest_list
 from tests.formats.iceberg_tables import HAVASU_FIELDS, FileEntry, PartitionFieldSpec, manifest_record, manifest_schema
 
@@ -102,8 +102,8 @@ def test_arrow_unpacks_the_codecs_that_python_lacks(codec):
     import pyarrow as pa
 
     plain = written([manifest_record(FileEntry(f"/{i}"), "t", 7) for i in range(50)])
-    header = avro_container.read_header(plain, where="m")
-    (block,) = avro_container.read_blocks(plain, header, where="m")
+    header = avro.read_header(plain, where="m")
+    (block,) = avro.read_blocks(plain, header, where="m")
     if codec == "snappy":
         body = pa.compress(block.data, codec="snappy", asbytes=True) + zlib.crc32(block.data).to_bytes(4, "big")
     else:
@@ -134,7 +134,7 @@ def container(schema, body, records, *, codec="null", size=None):
 
 
 def test_a_block_that_inflates_without_end_is_refused(monkeypatch):
-    monkeypatch.setattr(avro_container, "MAX_BLOCK", 1_000_000)
+    monkeypatch.setattr(avro, "MAX_BLOCK", 1_000_000)
     engine = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = engine.compress(bytes(50_000_000)) + engine.flush()
     with pytest.raises(CorruptTableError, match="decompresses to more than 1000000"):
@@ -148,7 +148,7 @@ def test_bombs_of_the_other_codecs_are_refused_too(codec, monkeypatch):
 
     import pyarrow as pa
 
-    monkeypatch.setattr(avro_container, "MAX_BLOCK", 1_000_000)
+    monkeypatch.setattr(avro, "MAX_BLOCK", 1_000_000)
     zeros = bytes(20_000_000)
     bombs = {
         "bzip2": lambda: bz2.compress(zeros),

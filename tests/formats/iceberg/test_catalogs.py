@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from geolake_nb.errors import NotATableError, OpenError, StorageError, UnsupportedTableError
-from geolake_nb.formats.iceberg.catalog_config import configured_catalogs
 from geolake_nb.formats.iceberg.catalogs import (
     CatalogTable,
+    configured_catalogs,
     from_pyiceberg,
     load_from_catalog,
     split_table_name,

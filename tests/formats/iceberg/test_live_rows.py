@@ -13,10 +13,9 @@ import pyarrow as pa
 import pytest
 
 from geolake_nb.errors import CorruptTableError, SchemaError
-from geolake_nb.formats.iceberg.delete_index import data_file_rows
-from geolake_nb.formats.iceberg.deletion_vectors import read_vector
+from geolake_nb.formats.iceberg.deleted_rows import data_file_rows, read_vector
 from geolake_nb.formats.iceberg.live_rows import LAST_UPDATED, PARTITION, ROW_ID, RowReader
-from geolake_nb.formats.iceberg.name_mapping import name_mapping
+from geolake_nb.formats.iceberg.schema import name_mapping
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import StructType

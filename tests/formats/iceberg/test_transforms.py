@@ -16,7 +16,7 @@ from pyiceberg import transforms as theirs
 from pyiceberg import types as kinds
 
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.iceberg.transforms import _hashes, can_transform, partition_keys, partition_of_key, transformed
+from geolake_nb.formats.iceberg.partitions import _hashes, can_transform, partition_keys, partition_of_key, transformed
 from geolake_nb.model.types import PrimitiveType, StringType
 
 MICROS = pa.timestamp("us")

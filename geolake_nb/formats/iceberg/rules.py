@@ -9,7 +9,7 @@ from geolake_nb.checks.finding import Severity
 from geolake_nb.checks.rule import Fault, Rule
 from geolake_nb.checks.rules.columns import columns_scope, geo_columns_scope
 from geolake_nb.checks.rules.sources import ICEBERG_TYPES
-from geolake_nb.formats.iceberg.details import IcebergDetails
+from geolake_nb.formats.iceberg.snapshot import IcebergDetails
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.type_text import is_quoted_text
 

@@ -12,8 +12,8 @@ from geolake_nb.checks.evidence import flags
 from geolake_nb.checks.finding import Severity
 from geolake_nb.checks.rule import Fault, Rule
 from geolake_nb.checks.rules.sources import HAVASU_METADATA, HAVASU_RATIONALE
-from geolake_nb.formats.havasu.version import VERSION_KEY
-from geolake_nb.formats.iceberg.details import IcebergDetails
+from geolake_nb.formats.havasu.metadata import VERSION_KEY
+from geolake_nb.formats.iceberg.snapshot import IcebergDetails
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
