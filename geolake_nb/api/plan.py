@@ -140,7 +140,7 @@ class Plan(LiveDisplayable):
             Traceback (most recent call last):
             geolake_nb.errors.RefusedError: /.../roads: expected the plan 000000000000, got ...
         """
-        from geolake_nb.changes.commit import CommitContext
+        from geolake_nb.formats.base import CommitContext
         from geolake_nb.spark.applying import apply_change
         from geolake_nb.spark.session import session_for
 

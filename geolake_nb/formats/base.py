@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from geolake_nb.errors import GeolakeError, RefusedError
+from geolake_nb.geo.bounds import BadValueWarning
 from geolake_nb.model.table_format import TableFormat
 
 if TYPE_CHECKING:
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.commit import Applied, CommitContext
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
@@ -28,7 +30,49 @@ if TYPE_CHECKING:
 
     ColumnTypes = Mapping[str, GeometryType | GeographyType]
 
-__all__ = ["Format", "TableSource", "VersionChoice"]
+__all__ = ["Applied", "CommitContext", "Format", "TableSource", "VersionChoice", "warn_of_problems"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitContext:
+    """The table that is changed, and by whom."""
+
+    storage: Storage
+    """The root of the table."""
+    transaction: str
+    """The id of the change: in the history of the table, and in the name of each new file."""
+    spark: SparkSession | None = None
+    """The session that a user gave."""
+    session: Callable[[SparkSession | None], SparkSession] | None = None
+    """Gives the session to commit through, starting one where none runs; only Iceberg commits through the JVM."""
+    catalog: Any = None
+    """The catalog that knows the table, where it was found in one or is to be made in one."""
+    staged: Any = None
+    """The transaction that creates a table in its catalog, which has chosen the location."""
+    single_writer: bool = False
+    """Whether nobody else writes to a store that has no atomic writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The result of a change."""
+
+    version: int | None
+    rebased_over: tuple[int, ...] = ()
+    metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
+    already_applied: bool = False
+    """Whether the change was already applied, so that nothing was done."""
+
+
+def warn_of_problems(adds: Sequence[Mapping[str, Any]]) -> int:
+    """Report the files that have values without bounds; returns their number."""
+    count = 0
+    for add in adds:
+        for column, problem in add.get("problems", {}).items():
+            message = f"{add['path']}: {column} gets no bounds, first {problem}"
+            warnings.warn(message, BadValueWarning, stacklevel=5)
+        count += bool(add.get("problems"))
+    return count
 
 
 @dataclass(frozen=True, slots=True)

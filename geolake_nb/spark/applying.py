@@ -6,8 +6,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from geolake_nb.changes.commit import Applied
 from geolake_nb.errors import GeolakeError, JobError
+from geolake_nb.formats.base import Applied
 from geolake_nb.formats.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.commit import CommitContext
+    from geolake_nb.formats.base import CommitContext
     from geolake_nb.model.change import Change
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress

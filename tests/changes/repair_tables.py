@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.changes.commit import CommitContext
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.delta.repair import finish_repair, plan_repair
 from geolake_nb.parquet.footer_view import FooterReader
 from geolake_nb.parquet.schema import to_arrow_type

@@ -16,9 +16,9 @@ from pyiceberg.table.metadata import TableMetadataUtil
 import geolake_nb as gl
 from geolake_nb.api.column_types import parse_column_types
 from geolake_nb.api.writing import plan_write
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.cli.plan_options import geo_types
 from geolake_nb.errors import GeolakeError, RefusedError
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import commit_change
 from geolake_nb.formats.havasu.write_target import GEOPARQUET, fitting_inputs, new_columns
 from geolake_nb.model.schema import Schema

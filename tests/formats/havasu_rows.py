@@ -16,9 +16,9 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.changes.packing import Packing
 from geolake_nb.changes.write_job import WriteJob
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit, commit_change
 from geolake_nb.formats.havasu.write import base_action, plan_append, plan_new, plan_overwrite
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from geolake_nb.changes.commit import Applied
+    from geolake_nb.formats.base import Applied
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.changes.packing import Packing
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.iceberg.commit import commit_change
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.formats.iceberg.write import plan_append

@@ -17,9 +17,9 @@ import geolake_nb.api.table
 import geolake_nb.formats.delta.commit
 import geolake_nb.formats.havasu.commit
 from geolake_nb.api.writing import plan_write
-from geolake_nb.changes.commit import CommitContext
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import commit
-from geolake_nb.formats.parquet_folder.replace import commit_set
+from geolake_nb.formats.parquet_folder.commit import commit_set
 from geolake_nb.formats.registry import FORMATS
 from geolake_nb.storage.storage import Storage
 from tests import small_tables

@@ -28,9 +28,9 @@ from nbclient import NotebookClient
 from obstore.store import S3Store
 
 import geolake_nb as gl
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.cli import main
 from geolake_nb.errors import GeolakeError, RefusedError
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.delta import commit as delta_commit
 from geolake_nb.formats.havasu import commit as havasu_commit
 from geolake_nb.raster_data.out_db_files import OutDbRoots

@@ -20,14 +20,13 @@ import requests
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan
 from geolake_nb.api.writing import plan_write
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import GeolakeError, OutcomeUnknownError, StorageError
-from geolake_nb.formats.base import TableSource
+from geolake_nb.formats.base import CommitContext, TableSource
 from geolake_nb.formats.delta.commit import log_path
 from geolake_nb.formats.havasu.commit import commit_change
-from geolake_nb.formats.parquet_folder.footer_change import FileState
+from geolake_nb.formats.parquet_folder.commit import action
+from geolake_nb.formats.parquet_folder.file_changes import FileState
 from geolake_nb.formats.parquet_folder.journal import STAGED
-from geolake_nb.formats.parquet_folder.replace import action
 from geolake_nb.formats.registry import DELTA, ICEBERG, PARQUET
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.storage.object_store import ObjectPrefix

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geolake_nb as gl
-from geolake_nb.changes.commit import CommitContext
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import commit, commit_change
 from geolake_nb.storage.storage import Storage
 from tests import small_tables

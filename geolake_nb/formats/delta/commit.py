@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import orjson
 
 from geolake_nb import __version__
-from geolake_nb.changes.commit import Applied
 from geolake_nb.errors import (
     AlreadyThereError,
     ConflictError,
@@ -22,6 +21,7 @@ from geolake_nb.errors import (
     OutcomeUnknownError,
     RefusedError,
 )
+from geolake_nb.formats.base import Applied
 from geolake_nb.formats.delta.concurrency import Touched, conflict
 from geolake_nb.formats.delta.history import read_commit_info
 from geolake_nb.formats.delta.log_replay import small_actions
@@ -33,7 +33,7 @@ from geolake_nb.storage.writing import WriteStep
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from geolake_nb.changes.commit import CommitContext
+    from geolake_nb.formats.base import CommitContext
     from geolake_nb.model.change import Change
     from geolake_nb.storage.storage import Storage
 

@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from geolake_nb.changes.commit import Applied, CommitContext
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
-    from geolake_nb.formats.base import ColumnTypes, TableSource
+    from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource
     from geolake_nb.formats.delta.log_segment import LogListing
     from geolake_nb.model.change import Change
     from geolake_nb.model.collation import Collation

@@ -22,7 +22,7 @@ from geolake_nb.formats.delta.raw_actions import raw_small_actions
 from geolake_nb.formats.delta.schema import delta_columns, require_delta_names, to_delta_schema
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.formats.detect import require_no_table
-from geolake_nb.formats.parquet_folder.source_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.formats.parquet_folder.write import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.model.engine_fact import Answer
 from geolake_nb.model.file_table import FileTable

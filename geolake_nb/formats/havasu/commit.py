@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from geolake_nb import __version__
-from geolake_nb.changes.commit import Applied, warn_of_problems
 from geolake_nb.errors import AlreadyThereError, ConflictError, GeolakeError, OutcomeUnknownError
+from geolake_nb.formats.base import Applied, warn_of_problems
 from geolake_nb.formats.havasu.metadata import (
     FIRST_METADATA,
     following_path,
@@ -28,7 +28,7 @@ from geolake_nb.storage.exclusion import require_exclusion, storage_put
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from geolake_nb.changes.commit import CommitContext
+    from geolake_nb.formats.base import CommitContext
     from geolake_nb.formats.iceberg.metadata import TableMetadata
     from geolake_nb.model.change import Change
     from geolake_nb.storage.storage import Storage

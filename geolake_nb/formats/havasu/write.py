@@ -20,7 +20,7 @@ from geolake_nb.formats.iceberg.rewrite import plan_snapshot_rewrite
 from geolake_nb.formats.iceberg.schema import to_iceberg_schema
 from geolake_nb.formats.iceberg.undo import plan_rollback
 from geolake_nb.formats.iceberg.writability import require_writable as require_current
-from geolake_nb.formats.parquet_folder.source_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.formats.parquet_folder.write import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.geo.bound_codec import to_havasu_wkb
 from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.model.schema import join_path

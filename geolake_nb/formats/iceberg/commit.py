@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.commit import Applied, warn_of_problems
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError
+from geolake_nb.formats.base import Applied, warn_of_problems
 from geolake_nb.formats.iceberg.bounds import EDGES, edge_mark
 from geolake_nb.formats.iceberg.catalogs import storage_options
 from geolake_nb.formats.iceberg.jvm_files import NewFiles, live_files, update_manifests
@@ -15,14 +15,14 @@ from geolake_nb.formats.iceberg.jvm_table import committing, iceberg_errors, ope
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
 from geolake_nb.formats.iceberg.schema import from_iceberg_schema
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
-from geolake_nb.formats.parquet_folder.source_rows import require_apart
+from geolake_nb.formats.parquet_folder.write import require_apart
 from geolake_nb.model.types import GeographyType
 from geolake_nb.storage.storage import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from geolake_nb.changes.commit import CommitContext
+    from geolake_nb.formats.base import CommitContext
     from geolake_nb.formats.iceberg.jvm_table import JvmTable
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot

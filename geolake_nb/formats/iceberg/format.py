@@ -13,10 +13,9 @@ from geolake_nb.model.table_format import FileField
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from geolake_nb.changes.commit import Applied, CommitContext
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
-    from geolake_nb.formats.base import ColumnTypes, TableSource, VersionChoice
+    from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource, VersionChoice
     from geolake_nb.formats.iceberg.schema import NameMapping
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.commit import CommitContext
+    from geolake_nb.formats.base import CommitContext
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
 
 __all__ = [

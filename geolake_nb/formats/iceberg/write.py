@@ -17,7 +17,7 @@ from geolake_nb.formats.iceberg.partitions import row_partitions
 from geolake_nb.formats.iceberg.schema import iceberg_columns, to_iceberg_schema, with_fresh_ids
 from geolake_nb.formats.iceberg.writability import forgetting_sentences, require_writable
 from geolake_nb.formats.iceberg.write_target import IcebergTarget
-from geolake_nb.formats.parquet_folder.source_rows import parquet_rows, partial_folders, require_apart, require_one_type
+from geolake_nb.formats.parquet_folder.write import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.scan.engines import engine_facts
 

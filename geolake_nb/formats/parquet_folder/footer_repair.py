@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.changes.repair.bound_faults import holds
 from geolake_nb.errors import BoundError
-from geolake_nb.formats.parquet_folder.footer_change import FooterChange
-from geolake_nb.formats.parquet_folder.replace import action
+from geolake_nb.formats.parquet_folder.commit import action
+from geolake_nb.formats.parquet_folder.file_changes import FooterChange
 from geolake_nb.model.statistics import ColumnStats, merge
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.parquet.footer_boxes import locate
@@ -20,7 +20,7 @@ from geolake_nb.parquet.schema import PATH_KEY
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from geolake_nb.formats.parquet_folder.footer_change import FileState
+    from geolake_nb.formats.parquet_folder.file_changes import FileState
     from geolake_nb.model.types import Field, GeoType
     from geolake_nb.parquet.footer_boxes import FooterColumn
     from geolake_nb.parquet.footer_view import FileView

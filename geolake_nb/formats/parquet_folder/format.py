@@ -11,10 +11,9 @@ from geolake_nb.model.spec_reference import SpecReference
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from geolake_nb.changes.commit import Applied, CommitContext
     from geolake_nb.changes.packing import Packing
     from geolake_nb.changes.row_sources import InputRows
-    from geolake_nb.formats.base import ColumnTypes, TableSource, VersionChoice
+    from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource, VersionChoice
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.types import DataType
@@ -55,7 +54,7 @@ class ParquetFolderFormat(Format):
         return open_parquet(source.location, options=source.options)
 
     def history(self, source: TableSource, snapshot: Snapshot, *, newest: int | None = None) -> Sequence[VersionInfo]:
-        from geolake_nb.formats.parquet_folder.history import parquet_history
+        from geolake_nb.formats.parquet_folder.journal import parquet_history
 
         return parquet_history(snapshot, newest=newest)
 
@@ -138,22 +137,22 @@ class ParquetFolderFormat(Format):
         return plan_append(snapshot, rows, columns=columns, packing=packing)
 
     def find_transaction(self, change: Change, context: CommitContext) -> int | None:
-        from geolake_nb.formats.parquet_folder.apply import find_transaction
+        from geolake_nb.formats.parquet_folder.commit import find_transaction
 
         return find_transaction(change, context)
 
     def require_atomic_put(self, context: CommitContext) -> None:
-        from geolake_nb.formats.parquet_folder.apply import require_atomic_put
+        from geolake_nb.formats.parquet_folder.commit import require_atomic_put
 
         require_atomic_put(context)
 
     def commit(self, change: Change, context: CommitContext) -> Applied:
-        from geolake_nb.formats.parquet_folder.apply import commit_change
+        from geolake_nb.formats.parquet_folder.commit import commit_change
 
         return commit_change(change, context)
 
     def plan_forget(self, storage: Storage, snapshot: Snapshot, version: int | None) -> Change:
-        from geolake_nb.formats.parquet_folder.forget import plan_forget
+        from geolake_nb.formats.parquet_folder.undo import plan_forget
 
         return plan_forget(storage, snapshot, version)
 

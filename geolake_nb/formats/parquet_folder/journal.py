@@ -1,4 +1,4 @@
-"""The changes that this package made to a Parquet dataset: a journal in a hidden folder of the dataset.
+"""The changes that this package made to a Parquet dataset: a journal in a hidden folder, and the history in it.
 
 A folder of files has no log. Each change is recorded here before its first step, with all its steps, so that an
 interrupted change can be completed by the next writer, and a completed one can be undone. Readers of Parquet datasets
@@ -7,6 +7,7 @@ skip the folder, whose name starts with `_`; nothing in it that stays has the na
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 import time
@@ -14,24 +15,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb import __version__
-from geolake_nb.errors import AlreadyThereError, CorruptTableError
+from geolake_nb.errors import AlreadyThereError, CorruptTableError, StorageError
+from geolake_nb.model.snapshot import VersionInfo
 from geolake_nb.storage.location import clean_key
 from geolake_nb.text.untrusted_json import expect, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Storage
 
 __all__ = [
     "HIDDEN",
     "STAGED",
     "JournalEntry",
+    "Kept",
     "Outcome",
     "begin_change",
+    "changes_of",
     "end_change",
+    "kept_files",
     "kept_folder",
     "kept_path",
+    "parquet_history",
     "read_journal",
 ]
 
@@ -208,3 +215,63 @@ def _check_step(step: Any, where: str) -> None:
 
 def _is_hidden(path: str, where: str) -> bool:
     return clean_key(path, where=where).startswith(f"{HIDDEN}/")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The files that one change keeps for undo."""
+
+    version: int
+    files: int
+    bytes: int
+
+
+def parquet_history(snapshot: Snapshot, *, newest: int | None = None) -> list[VersionInfo]:
+    """The changes of a dataset, or the `newest` of them, newest first; none without listings, as on the web."""
+    try:
+        entries = changes_of(snapshot)
+    except StorageError:
+        return []
+    history = [_info(entry, entries[index - 1].version if index else None) for index, entry in enumerate(entries)]
+    return history[::-1][:newest]
+
+
+def changes_of(snapshot: Snapshot) -> list[JournalEntry]:
+    """The changes of this table, not of other files in the same folder, oldest first."""
+    if snapshot.details is None:  # built from a list of files
+        return []
+    storage: Storage = snapshot.details.storage
+    entries = read_journal(storage)
+    if snapshot.location == storage.location:
+        return entries
+    paths = set(snapshot.files.table["path"].to_pylist())
+    return [
+        entry for entry in entries if any(action["path"] in paths for step in entry.steps for action in step.values())
+    ]
+
+
+def kept_files(storage: Storage, entry: JournalEntry) -> Kept | None:
+    """The files that a finished change keeps; `None` if there are none."""
+    if entry.outcome is None:
+        return None
+    files = storage.list(kept_folder(entry.transaction), recursive=True)
+    return Kept(entry.version, len(files), sum(file.bytes for file in files)) if files else None
+
+
+def _info(entry: JournalEntry, parent: int | None) -> VersionInfo:
+    ended = entry.outcome
+    state = " (incomplete)" if ended is None else " (aborted)" if ended.abandoned else ""
+    kinds = [kind for step in entry.steps for kind in step]
+    files = {"footers": kinds.count("footer"), "taken": kinds.count("take"), "put": kinds.count("put")}
+    return VersionInfo(
+        entry.version,
+        dt.datetime.fromtimestamp(entry.timestamp / 1000, dt.UTC),
+        f"{entry.verb}{state}",
+        parent=parent,
+        details={
+            "transaction": entry.transaction,
+            "parameters": dict(entry.parameters),
+            "metrics": dict(entry.metrics),
+            "files": files,
+        },
+    )

@@ -13,9 +13,9 @@ from geolake_nb.changes.column_types import known_geo_type
 from geolake_nb.changes.geo_columns import column_option, geo_encoding
 from geolake_nb.errors import ConflictError, RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_owner
-from geolake_nb.formats.parquet_folder.footer_change import FileState
+from geolake_nb.formats.parquet_folder.commit import pending_change
+from geolake_nb.formats.parquet_folder.file_changes import FileState
 from geolake_nb.formats.parquet_folder.footer_repair import ColumnRepair, FooterRepair, footer_action
-from geolake_nb.formats.parquet_folder.pending_changes import pending_change
 from geolake_nb.geo.bounds import BadValueWarning
 from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.model.schema import join_path, split_path, type_name

@@ -11,10 +11,9 @@ from geolake_nb.changes.rewrite_scope import files_to_compact, in_partitions, re
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.detect import require_no_owner
-from geolake_nb.formats.parquet_folder.footer_change import FileState
-from geolake_nb.formats.parquet_folder.pending_changes import pending_change, require_folder, single_file
-from geolake_nb.formats.parquet_folder.replace import action
-from geolake_nb.formats.parquet_folder.source_rows import (
+from geolake_nb.formats.parquet_folder.commit import action, pending_change, require_folder, single_file
+from geolake_nb.formats.parquet_folder.file_changes import FileState
+from geolake_nb.formats.parquet_folder.write import (
     columns_with_geo_type,
     parquet_rows,
     partial_folders,

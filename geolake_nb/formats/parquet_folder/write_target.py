@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.changes.column_types import with_types
 from geolake_nb.changes.write_job import require_writable_types
 from geolake_nb.formats.iceberg.write_target import problem_text
+from geolake_nb.formats.parquet_folder.commit import action
 from geolake_nb.formats.parquet_folder.journal import STAGED
-from geolake_nb.formats.parquet_folder.replace import action
 from geolake_nb.model.schema import Schema, join_path
 from geolake_nb.model.types import (
     GeographyType,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import ConflictError, RefusedError, VersionError
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.delta.log_replay import small_actions
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_actions import raw_adds

@@ -14,8 +14,8 @@ from dataclasses import replace
 import pytest
 import shapely
 
-from geolake_nb.changes.commit import CommitContext
 from geolake_nb.errors import ConflictError, OutcomeUnknownError, RefusedError
+from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import TRANSACTION, commit, commit_change, find_commit, find_transaction
 from geolake_nb.formats.havasu.write import plan_repair, plan_undo
 from geolake_nb.formats.iceberg.snapshot import open_iceberg

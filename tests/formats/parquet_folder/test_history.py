@@ -15,15 +15,15 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import CorruptTableError, RefusedError, VersionError
+from geolake_nb.formats.parquet_folder.commit import SetChange, action, commit_set
 from geolake_nb.formats.parquet_folder.journal import begin_change
-from geolake_nb.formats.parquet_folder.replace import SetChange, action, commit_set
 from geolake_nb.storage.storage import Storage
 from tests.formats.parquet_sets import GEO, contents, make_set, seen
 
 
 def swap(folder, name: str, by: str, transaction: str) -> None:
     """Replace a file by one with the same rows under another name, as a rewrite does."""
-    from geolake_nb.formats.parquet_folder.footer_change import FileState
+    from geolake_nb.formats.parquet_folder.file_changes import FileState
 
     storage = Storage.at(str(folder))
     waiting = f"_geolake/new/{by}"

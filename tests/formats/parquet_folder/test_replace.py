@@ -12,9 +12,9 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.api.writing import plan_write
 from geolake_nb.errors import ConflictError, CorruptTableError, RefusedError
-from geolake_nb.formats.parquet_folder.footer_change import FileState
+from geolake_nb.formats.parquet_folder.commit import SetChange, action, commit_set, end_pending, find_change
+from geolake_nb.formats.parquet_folder.file_changes import FileState
 from geolake_nb.formats.parquet_folder.journal import STAGED, read_journal
-from geolake_nb.formats.parquet_folder.replace import SetChange, action, commit_set, end_pending, find_change
 from geolake_nb.storage.storage import Storage
 from tests.formats.parquet_sets import contents, make_set, points, seen
 

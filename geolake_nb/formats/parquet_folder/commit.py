@@ -1,4 +1,4 @@
-"""Changes a Parquet dataset such that no reader sees a partial file, and an interrupted change can be completed.
+"""Commits a change to a set of Parquet files: no reader sees a partial file, an interrupted change continues.
 
 A change is first prepared in the hidden folder: old and new footers, or complete new files. Then its steps are
 recorded in the journal, which commits it, and then they are executed. Every step can be repeated.
@@ -34,9 +34,18 @@ from geolake_nb.errors import (
     RefusedError,
     StorageError,
 )
-from geolake_nb.formats.parquet_folder.file_moves import make_move, moves_of, revert_moves
-from geolake_nb.formats.parquet_folder.footer_change import FileState, FooterChange, footer_digest, put_footer
+from geolake_nb.formats.base import Applied, warn_of_problems
+from geolake_nb.formats.parquet_folder.file_changes import (
+    FileState,
+    FooterChange,
+    footer_digest,
+    make_move,
+    moves_of,
+    put_footer,
+    revert_moves,
+)
 from geolake_nb.formats.parquet_folder.journal import (
+    HIDDEN,
     Outcome,
     begin_change,
     end_change,
@@ -44,17 +53,36 @@ from geolake_nb.formats.parquet_folder.journal import (
     kept_path,
     read_journal,
 )
+from geolake_nb.model.change import Change
 from geolake_nb.parquet.footer import parse_footer, read_footer
+from geolake_nb.storage.exclusion import require_exclusion
+from geolake_nb.storage.hive_paths import has_glob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from geolake_nb.formats.base import CommitContext
     from geolake_nb.formats.parquet_folder.journal import JournalEntry
+    from geolake_nb.model.change import Verb
+    from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Storage
 
     OnStep = Callable[[str], None]
 
-__all__ = ["SetChange", "action", "commit_set", "end_pending", "find_change", "has_kept_footers"]
+__all__ = [
+    "SetChange",
+    "action",
+    "commit_change",
+    "commit_set",
+    "end_pending",
+    "find_change",
+    "find_transaction",
+    "has_kept_footers",
+    "pending_change",
+    "require_atomic_put",
+    "require_folder",
+    "single_file",
+]
 
 _WORKERS = 4
 _UNKNOWN = (NoAnswerError, OutcomeUnknownError)
@@ -328,3 +356,66 @@ def _has_new_footer(storage: Storage, step: Mapping[str, Any]) -> bool:
 
 def _silent(_: str) -> None:
     return
+
+
+def find_transaction(change: Change, context: CommitContext) -> int | None:
+    """The number of the change that was made under this transaction, `None` if there is none.
+
+    An interrupted one is finished first.
+    """
+    stored = find_change(context.storage, context.transaction)
+    if stored is None:
+        return None
+    if stored.outcome is None:
+        end_pending(context.storage)
+        stored = find_change(context.storage, context.transaction)
+    return None if stored is None or (stored.outcome is not None and stored.outcome.abandoned) else stored.version
+
+
+def require_atomic_put(context: CommitContext) -> None:
+    """Raise if the store of the set has no atomic put: the journal decides which writer is first."""
+    require_exclusion(context.storage, single_writer=context.single_writer, folder=HIDDEN)
+
+
+def commit_change(change: Change, context: CommitContext) -> Applied:
+    """Run the steps of the change; a journal is written first, so that they can be finished or undone."""
+    puts = [json.loads(text).get("put", {}) for text in change.actions if '"problems"' in text]
+    unbounded = warn_of_problems(puts)
+    metrics = {**change.metrics, **({"files_without_bound": unbounded} if unbounded else {})}
+    made = SetChange(context.transaction, change.verb.value, change.actions, change.parameters, metrics)
+    return Applied(commit_set(context.storage, made), metrics=metrics)
+
+
+def pending_change(storage: Storage, snapshot: Snapshot, verb: Verb) -> Change | None:
+    """The change that finishes an interrupted one, `None` if there is none; it comes before any other change."""
+    pending = [entry for entry in read_journal(storage) if entry.outcome is None]
+    if not pending:
+        return None
+    newest = pending[-1]
+    return Change(
+        verb,
+        snapshot.format,
+        snapshot.location,
+        None,
+        actions=[action("finish", {"version": newest.version, "transaction": newest.transaction})],
+        notes=(
+            f"Change {newest.version} ({newest.verb}) was interrupted: its remaining steps run now.",
+            "Plan again afterwards.",
+        ),
+        parameters={"finish": str(newest.version)},
+    )
+
+
+def single_file(snapshot: Snapshot) -> str | None:
+    """The name of the file that the table is, `None` for a folder or a pattern."""
+    storage: Storage = snapshot.details.storage
+    paths = snapshot.files.table["path"].to_pylist()
+    return paths[0] if len(paths) == 1 and snapshot.location == f"{storage.location}/{paths[0]}" else None
+
+
+def require_folder(snapshot: Snapshot, what: str) -> None:
+    """Raise for a pattern, which selects files but does not define where new ones belong."""
+    storage: Storage = snapshot.details.storage
+    if snapshot.location != storage.location and single_file(snapshot) is None and has_glob(snapshot.location):
+        raise RefusedError(f"{what} needs a folder or a file, not a pattern", where=snapshot.location,
+                           remedy="open the folder")  # fmt: skip
