@@ -165,7 +165,7 @@ def new_source(name: str, options: dict[str, str]) -> TableSource | None:
     """
     from geolake_nb.formats.iceberg.catalogs import new_in_catalog, split_table_name
     from geolake_nb.spark.tables import new_spark_table
-    from geolake_nb.storage.pending import pending
+    from geolake_nb.storage.storage import pending
 
     if os.path.exists(name) or not _NAME.fullmatch(name):
         return None

@@ -62,8 +62,8 @@ def load(
         Traceback (most recent call last):
         geolake_nb.errors.RasterError: expected a tile size, got (0, 256); give its columns and ...
     """
-    from geolake_nb.raster_data.files import find_geotiffs
-    from geolake_nb.raster_data.out_db_files import OutDbRoots
+    from geolake_nb.raster_data.geotiff import find_geotiffs
+    from geolake_nb.raster_data.out_db import OutDbRoots
     from geolake_nb.spark.raster_load import load_rasters
     from geolake_nb.spark.session import session_for
 
@@ -104,7 +104,7 @@ def to_geotiff(
         >>> gl.rasters.to_geotiff(raster, f"{tempfile.mkdtemp()}/a.tif").name
         'a.tif'
     """
-    from geolake_nb.raster_data.dataset import raster_profile
+    from geolake_nb.raster_data.geotiff import raster_profile
 
     profile, cells = raster_profile(_in_db(raster, roots, storage_options))
     import rasterio
@@ -141,10 +141,10 @@ def statistics(
         >>> [band.count for band in gl.rasters.statistics(raster)]
         [16]
     """
-    from geolake_nb.raster_data.band_statistics import band_statistics
+    from geolake_nb.raster_data.pixels import band_statistics
 
     if hasattr(rasters, "mapInArrow"):
-        from geolake_nb.raster_data.out_db_files import OutDbRoots
+        from geolake_nb.raster_data.out_db import OutDbRoots
         from geolake_nb.spark.raster_statistics import frame_statistics
 
         return frame_statistics(rasters, column, OutDbRoots.of(roots, storage_options))
@@ -177,8 +177,8 @@ def thumbnail(
         >>> gl.rasters.thumbnail(raster, size=64)[:4]
         b'\x89PNG'
     """
-    from geolake_nb.raster_data.input import raster_from
-    from geolake_nb.raster_data.out_db_files import OutDbRoots, out_db_picture
+    from geolake_nb.raster_data.arrow import raster_from
+    from geolake_nb.raster_data.out_db import OutDbRoots, out_db_picture
 
     return out_db_picture(raster_from(raster), OutDbRoots.of(roots, storage_options), size=size)
 
@@ -272,7 +272,7 @@ def check(
         >>> gl.rasters.check(gl.open("scenes")).num_rows  # all pixels are in the table
         0
     """
-    from geolake_nb.raster_data.out_db_files import OutDbRoots
+    from geolake_nb.raster_data.out_db import OutDbRoots
     from geolake_nb.scan.raster_files_check import check_out_db
 
     allowed = OutDbRoots.of(roots, storage_options)
@@ -280,7 +280,7 @@ def check(
 
 
 def _in_db(raster: Any, roots: Roots, storage_options: Mapping[str, str] | None) -> Raster:
-    from geolake_nb.raster_data.input import raster_from
-    from geolake_nb.raster_data.out_db_files import OutDbRoots, in_db
+    from geolake_nb.raster_data.arrow import raster_from
+    from geolake_nb.raster_data.out_db import OutDbRoots, in_db
 
     return in_db(raster_from(raster), OutDbRoots.of(roots, storage_options))

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryType
-from geolake_nb.parquet.footer_scalars import arrow_type_of
+from geolake_nb.parquet.column_ranges import arrow_type_of
 from geolake_nb.scan.data_files import inside_structs
 from geolake_nb.scan.file_fields import file_field
-from geolake_nb.storage.partition_text import partition_text
+from geolake_nb.storage.hive_paths import partition_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.row_sources import DeltaRows
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import DataType
-    from geolake_nb.parquet.footer_view import FooterReader
+    from geolake_nb.parquet.footer import FooterReader
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
@@ -80,7 +80,7 @@ def sample_delta(
     Only the pages of these columns are read, of at most 200 row groups.
     """
 
-    from geolake_nb.parquet.footer_view import FooterReader
+    from geolake_nb.parquet.footer import FooterReader
     from geolake_nb.parquet.opening import most_row_bytes, open_parquet_file
     from geolake_nb.scan.data_files import data_keys
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.checks.evidence import Evidence, deep_table
 from geolake_nb.checks.finding import Finding, Findings, SkippedCheck
-from geolake_nb.parquet.footer_facts import footer_facts
+from geolake_nb.parquet.schema import footer_facts
 from geolake_nb.scan.file_fields import geo_file_fields
 
 if TYPE_CHECKING:

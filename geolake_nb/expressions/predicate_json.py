@@ -43,8 +43,8 @@ from geolake_nb.model.collation import Collation
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.operators import ComparisonOp, Literal, SpatialOp
 from geolake_nb.model.schema import join_path
+from geolake_nb.text.json_text import check_depth, load_json
 from geolake_nb.text.messages import shortened
-from geolake_nb.text.untrusted_json import check_depth, load_json
 
 __all__ = ["predicate_from_json", "predicate_to_json"]
 

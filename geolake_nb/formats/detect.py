@@ -11,7 +11,7 @@ from geolake_nb.formats.iceberg.snapshot import is_iceberg
 from geolake_nb.formats.parquet_folder.journal import read_journal
 from geolake_nb.formats.parquet_folder.snapshot import has_parquet_files
 from geolake_nb.formats.registry import FORMATS, PARQUET
-from geolake_nb.parquet.job_files import is_job_file
+from geolake_nb.storage.hive_paths import is_job_file
 
 if TYPE_CHECKING:
     from geolake_nb.formats.base import Format

@@ -15,7 +15,7 @@ from typing import Any
 
 from geolake_nb.errors import CollationError
 from geolake_nb.model.collation import Collation
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import load_json
 
 __all__ = [
     "COLLATIONS_DOMAIN",

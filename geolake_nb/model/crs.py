@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from geolake_nb.errors import CrsError
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs_danger import MAX_MEMBERS, ensemble_members, names_a_file
+from geolake_nb.text.json_text import check_depth, load_json
 from geolake_nb.text.messages import printable
-from geolake_nb.text.untrusted_json import check_depth, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

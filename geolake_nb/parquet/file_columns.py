@@ -25,7 +25,7 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.parquet.footer_scalars import arrow_type_of
+from geolake_nb.parquet.column_ranges import arrow_type_of
 from geolake_nb.raster_data.arrow import RASTER_V1, as_group
 
 if TYPE_CHECKING:

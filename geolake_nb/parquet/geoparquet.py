@@ -1,4 +1,4 @@
-"""The `geo` metadata of GeoParquet files, versions 0.1 to 2.0: read, and written as 1.1 or 2.0."""
+"""The `geo` metadata of GeoParquet files, versions 0.1 to 2.0, and their native encodings."""
 
 from __future__ import annotations
 
@@ -10,16 +10,26 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from geolake_nb.errors import CrsError, SchemaError
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import CRS84, UNKNOWN_CRS, Crs, CrsForm
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
-from geolake_nb.text.untrusted_json import check_depth, expect, load_json
+from geolake_nb.text.json_text import check_depth, expect, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Covering", "GeoColumn", "GeoEncoding", "GeoMetadata", "from_geo_metadata", "to_geo_metadata"]
+__all__ = [
+    "Covering",
+    "GeoColumn",
+    "GeoEncoding",
+    "GeoMetadata",
+    "from_geo_metadata",
+    "to_geo_metadata",
+    "wkb_of_coordinates",
+]
 
 _VERSION = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})(?:\.[0-9]{1,3})?(?:[-+][0-9A-Za-z.+-]{1,40})?")
 _TYPE = re.compile(r"(GeometryCollection|(Multi)?(Point|LineString|Polygon))( Z)?")
@@ -387,3 +397,29 @@ def _write_column(name: str, column: GeoColumn, version: str) -> dict[str, Any]:
         paths = {side: getattr(column.covering, side) for side in _SIDES}
         value["covering"] = {"bbox": {side: list(path) for side, path in paths.items() if path is not None}}
     return {**value, **column.extra}
+
+
+def wkb_of_coordinates(array: pa.Array, encoding: GeoEncoding | None, *, where: str) -> pa.Array:
+    """The geometries of an array of coordinates as ISO WKB; `encoding` names the geometry type of the coordinates.
+
+    >>> from geolake_nb.parquet.geoparquet import GeoEncoding
+    >>> points = pa.array([{"x": 1.0, "y": 2.0}, None])
+    >>> wkb_of_coordinates(points, GeoEncoding.POINT, where="geom").to_pylist()[0].hex()
+    '0101000000000000000000f03f0000000000000040'
+    """
+    import geoarrow.pyarrow as ga
+    import geoarrow.types as gt
+
+    if encoding is None:
+        raise SchemaError("the geometry type of the coordinates is unknown", where=where)
+    if isinstance(array.type, pa.BaseExtensionType):
+        array = array.storage
+    inner = array.type
+    while hasattr(inner, "value_type"):
+        inner = inner.value_type
+    axes = "".join(field.name for field in inner).upper() if pa.types.is_struct(inner) else ""
+    if axes not in ("XY", "XYZ", "XYM", "XYZM"):
+        raise SchemaError(f"expected coordinates, got values of type {array.type}", where=where)
+    make = getattr(gt, encoding.value)
+    kind = make(dimensions=gt.Dimensions.create(axes), coord_type=gt.CoordType.SEPARATED).to_pyarrow()
+    return ga.as_wkb(kind.wrap_array(array.cast(kind.storage_type))).storage

@@ -1,9 +1,11 @@
-"""The schema of a Parquet file, as pyarrow reads its footer, to the schema tree."""
+"""The schema of a Parquet file to the schema tree, and the geo types that all files of a table declare."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
+import weakref
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,8 @@ import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.model.crs import CRS84, Crs, CrsForm
-from geolake_nb.model.schema import Schema, type_name
+from geolake_nb.model.schema import Schema, split_path, type_name
+from geolake_nb.model.table_format import FileField
 from geolake_nb.model.types import (
     DataType,
     EdgeAlgorithm,
@@ -25,16 +28,26 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.text.untrusted_json import MAX_DEPTH
+from geolake_nb.parquet.thrift_compact import ListValue, Struct, read_struct
+from geolake_nb.text.json_text import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow.parquet as pq
 
+    from geolake_nb.parquet.footer import FileView
     from geolake_nb.parquet.geoparquet import GeoMetadata
 
-__all__ = ["PATH_KEY", "from_parquet_schema", "to_arrow_type", "with_geo_metadata"]
+__all__ = [
+    "FOOTER_FACTS",
+    "PATH_KEY",
+    "footer_facts",
+    "from_parquet_schema",
+    "repeated_types",
+    "to_arrow_type",
+    "with_geo_metadata",
+]
 
 PATH_KEY = "parquet.path"
 """The key in a leaf's metadata that holds its path in the file, such as `tags.list.element`."""
@@ -257,3 +270,152 @@ def to_arrow_type(type: GeometryType | GeographyType) -> pa.DataType:
     # geoarrow parses a text that is JSON: a name such as 4326 must not become a number.
     text = type.crs.text if type.crs.form is not CrsForm.OTHER else json.dumps(type.crs.text)
     return ga.wkb(crs=ga.crs.StringCrs(text), edge_type=edges).to_pyarrow()
+
+
+# parquet.thrift: the numbers of the fields.
+_ROW_GROUPS, _COLUMNS, _CHUNK_META, _PATH, _GEO_STATISTICS, _GEO_TYPES = 4, 1, 3, 3, 17, 2
+# A list of at least two i32 in the compact protocol, one or two fields after the last one, which ends its struct. No
+# code is 0, as which the encoding PLAIN is written, so that most lists of encodings end the match at once.
+_LIST = re.compile(
+    rb"[\x19\x29][\x25\x35\x45\x55\x65\x75\x85\x95\xa5\xb5\xc5\xd5\xe5\xf5]"
+    rb"(?=(?:[\x80-\xff]?[\x01-\x7f]){2,}\x00)"
+)
+
+_repeated: dict[int, dict[str, list[int]]] = {}
+"""By the identity of the footer, as long as it exists: hardly any footer has repeated types."""
+
+
+def note_repeated_types(metadata: pq.FileMetaData, footer: bytes) -> None:
+    """Store the result of `repeated_types` for a footer, from its bytes, which Arrow does not keep."""
+    # A walk in Python takes milliseconds, and is for the few footers with a list that repeats a number.
+    if not any(_repeats(footer, match.start() + 1) for match in _LIST.finditer(footer)):
+        return
+    repeated: dict[str, set[int]] = {}
+    for path, codes in _type_lists(read_struct(footer)):
+        twice = {code for code in codes if codes.count(code) > 1}
+        if twice:
+            repeated.setdefault(path, set()).update(twice)
+    if repeated:
+        _repeated[id(metadata)] = {path: sorted(codes) for path, codes in repeated.items()}
+        weakref.finalize(metadata, _repeated.pop, id(metadata), None)
+
+
+def repeated_types(metadata: pq.FileMetaData) -> dict[str, list[int]]:
+    """The codes that a row group lists more than once, by the path of the column in the file.
+
+    >>> import io, pyarrow as pa, pyarrow.parquet as pq
+    >>> file = io.BytesIO()
+    >>> pq.write_table(pa.table({"id": [1]}), file)
+    >>> repeated_types(pq.read_metadata(file))
+    {}
+    """
+    return _repeated.get(id(metadata), {})
+
+
+def _repeats(footer: bytes, position: int) -> bool:
+    """Whether the list of integers with its header at this position has duplicates; a long list counts as if it had."""
+    count = footer[position] >> 4
+    if count == 15:
+        return True
+    seen: set[bytes] = set()
+    start = position + 1
+    for _ in range(count):
+        end = start
+        while end < len(footer) and footer[end] & 0x80:
+            end += 1
+        seen.add(footer[start : end + 1])
+        start = end + 1
+    return len(seen) < count
+
+
+def _type_lists(tree: Struct) -> Iterator[tuple[str, list[int]]]:
+    for group in _structs(tree.get(_ROW_GROUPS)):
+        for chunk in _structs(group.get(_COLUMNS)):
+            meta = chunk.get(_CHUNK_META)
+            statistics = meta.get(_GEO_STATISTICS) if isinstance(meta, Struct) else None
+            codes = statistics.get(_GEO_TYPES) if isinstance(statistics, Struct) else None
+            path = meta.get(_PATH) if isinstance(meta, Struct) else None
+            if isinstance(codes, ListValue) and isinstance(path, ListValue):
+                names = [name.decode(errors="replace") for name in path.items if isinstance(name, bytes)]
+                yield ".".join(names), [code for code in codes.items if isinstance(code, int)]
+
+
+def _structs(value: object) -> Iterator[Struct]:
+    if isinstance(value, ListValue):
+        yield from (item for item in value.items if isinstance(item, Struct))
+
+
+FOOTER_FACTS = pa.schema(
+    [
+        (name, pa.string())
+        for name in (
+            "path",
+            "column",
+            "logical_type",
+            "crs",
+            "algorithm",
+            "geoparquet_crs",
+            "created_by",
+            "repeated_types",
+        )
+    ]
+)
+"""A row for each file and geo column of the table.
+
+`logical_type` is `GEOMETRY`, `GEOGRAPHY` or null; `crs` and `algorithm` are those of that type. `geoparquet_crs` is
+null without GeoParquet metadata, and `SRID:0` where it declares that the CRS is unknown. `repeated_types` has the type
+codes that the statistics of a row group list more than once, null where there are none.
+"""
+
+
+def footer_facts(
+    files: Iterable[tuple[str, FileView]], schema: Schema, fields: Mapping[str, FileField] | None = None
+) -> pa.Table:
+    """The types of the geo columns of a table in the footers of these files; a file without the column has no row.
+
+    The path of each file is as stored in the table, so that it can be found in the file table; `fields` specify how the
+    files name the columns, by path; without it, by their names.
+
+    >>> from geolake_nb.model.schema import Schema
+    >>> footer_facts([], Schema()).num_rows
+    0
+    """
+    wanted = [
+        (path, FileField(split_path(path)) if fields is None else fields[path])
+        for path, field in schema.geo_columns()
+        if isinstance(field.type, (GeometryType, GeographyType))
+    ]
+    leaves: dict[int, dict[str, DataType]] = {}
+    rows: list[tuple[str | None, ...]] = []
+    for file, view in files:
+        stored = view.parquet_schema
+        if id(stored) not in leaves:
+            leaves[id(stored)] = {
+                field.metadata[PATH_KEY]: field.type for _, field in stored.walk_parts() if PATH_KEY in field.metadata
+            }
+        repeated = repeated_types(view.metadata)
+        for path, here in wanted:
+            file_column = view.find(here.parts, field_id=here.id)
+            if file_column is None:
+                continue
+            native = leaves[id(stored)].get(file_column.metadata.get(PATH_KEY, ""))
+            geo = view.geo_of(file_column)
+            crs = None if geo is None else _text(geo.crs)
+            twice = repeated.get(file_column.metadata.get(PATH_KEY, ""), ())
+            codes = ", ".join(map(str, twice)) or None
+            rows.append((file, path, *_native(native), crs, view.metadata.created_by, codes))
+    columns = list(zip(*rows, strict=True)) or [()] * len(FOOTER_FACTS)
+    return pa.Table.from_arrays([pa.array(column, pa.string()) for column in columns], schema=FOOTER_FACTS)
+
+
+def _native(type_: DataType | None) -> tuple[str | None, str | None, str | None]:
+    if isinstance(type_, GeometryType):
+        return "GEOMETRY", _text(type_.crs), None
+    if isinstance(type_, GeographyType):
+        return "GEOGRAPHY", _text(type_.crs), type_.algorithm.value
+    return None, None, None
+
+
+def _text(crs: Crs) -> str:
+    # A reference to a property of the file is meaningless outside of it.
+    return crs.text if crs.resolved is None else crs.resolved

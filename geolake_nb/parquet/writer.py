@@ -18,12 +18,11 @@ from geolake_nb.model.schema import join_path, type_name
 from geolake_nb.model.statistics import ColumnStats, merge
 from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, RasterType, StructType
 from geolake_nb.parquet.column_ranges import FLOATS, ColumnRange, column_range, has_nan, merge_ranges
-from geolake_nb.parquet.covering import add_coverings, with_coverings
 from geolake_nb.parquet.file_columns import FileColumns, leaf_values
+from geolake_nb.parquet.footer_boxes import OWN_WRITER
 from geolake_nb.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
-from geolake_nb.parquet.foreign_boxes import OWN_WRITER
-from geolake_nb.parquet.geo_property import GEO, geo_property, with_srids
-from geolake_nb.raster_data.bounds import raster_stats
+from geolake_nb.parquet.geo_property import GEO, add_coverings, geo_property, with_coverings, with_srids
+from geolake_nb.raster_data.footprint import raster_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from geolake_nb.model.schema import Schema
-    from geolake_nb.parquet.covering import CoveringColumn
+    from geolake_nb.parquet.geo_property import CoveringColumn
     from geolake_nb.parquet.geoparquet import GeoMetadata
     from geolake_nb.storage.storage import Storage
 

@@ -1,4 +1,4 @@
-"""The outline of a raster in its own CRS, and its outline and bounds in WGS84."""
+"""The outline of a raster in its own CRS, its bounds in WGS84, and those of a column of rasters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from geolake_nb.errors import CrsError, RasterError
 from geolake_nb.geo.patch_bounds import MAX_STEP, patch_box, plane_box
 from geolake_nb.model.box import Box, union_all
 from geolake_nb.model.crs import Crs, CrsForm
+from geolake_nb.model.statistics import ColumnStats, Problem
+from geolake_nb.raster_data.arrow import metadata_from_arrow, rasters_from_arrow
 from geolake_nb.text.messages import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
+    import pyarrow as pa
     from pyproj import Transformer
     from shapely import MultiPolygon, Polygon
 
@@ -32,6 +35,7 @@ __all__ = [
     "corner_ring",
     "file_bounds",
     "footprint",
+    "raster_stats",
     "wgs84_bounds",
     "wgs84_footprint",
 ]
@@ -277,3 +281,43 @@ def _cut_at_antimeridian(ring: _Array) -> Any:
         parts += [part for part in inside if part.geom_type == "Polygon"]
     # A raster without area has no polygon; its line or point is the best there is.
     return shapely.union_all(parts) if parts else shape
+
+
+def raster_stats(column: pa.Array | pa.ChunkedArray, *, bands: bool = True) -> ColumnStats:
+    """The box and the counts of a column of Havasu's groups; an invalid group is an error.
+
+    Without `bands` the groups may have none, and only their metadata is checked. A raster that has no
+    box, such as one without `crs_wkt`, leaves the column without one.
+
+    >>> from geolake_nb.raster_data.raster import GeoReference, Raster
+    >>> from geolake_nb.raster_data.arrow import rasters_to_arrow
+    >>> here = GeoReference.from_affine((1.0, 0.0, 0.0, 0.0, -1.0, 0.0))
+    >>> stats = raster_stats(rasters_to_arrow([Raster(2, 1, (), None, here), None]))
+    >>> stats.box, stats.null_count, str(stats.first_unbounded)
+    (None, 1, 'row 0: crs_wkt is absent')
+    >>> raster_stats(rasters_to_arrow([])).only_null_or_empty
+    True
+    """
+    read = rasters_from_arrow if bands else metadata_from_arrow
+    rasters: Sequence[Raster | RasterMetadata | None] = read(column)
+    boxes: list[Box] = []
+    unbounded, first = 0, None
+    for row, raster in enumerate(rasters):
+        if raster is None:
+            continue
+        bounds = wgs84_bounds(raster)
+        if bounds.box is None:
+            unbounded += 1
+            first = first or Problem(row, bounds.reason or "it has no bounds")
+        else:
+            boxes.append(bounds.box)
+    return ColumnStats(
+        # Havasu, Raster bounds: the boxes of all rasters in a data file are unioned as one, on the circle.
+        box=None if unbounded else union_all(boxes, circular=True),
+        types=(),
+        rows=len(rasters),
+        null_count=sum(raster is None for raster in rasters),
+        empty_count=0,
+        unbounded=unbounded,
+        first_unbounded=first,
+    )

@@ -16,11 +16,9 @@ from geolake_nb.errors import RasterError, UnsupportedTableError
 from geolake_nb.geo.nesting import may_nest_deeply, readable_geometry_text
 from geolake_nb.model.file_table import has_column
 from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, RasterType
-from geolake_nb.parquet.coordinate_lists import wkb_of_coordinates
-from geolake_nb.parquet.footer import read_metadata
-from geolake_nb.parquet.footer_view import FooterReader
-from geolake_nb.parquet.opening import column_leaves, open_parquet_file, value_batches
-from geolake_nb.parquet.page_sizes import Room
+from geolake_nb.parquet.footer import FooterReader, read_metadata
+from geolake_nb.parquet.geoparquet import wkb_of_coordinates
+from geolake_nb.parquet.opening import Room, column_leaves, open_parquet_file, value_batches
 from geolake_nb.parquet.schema import PATH_KEY
 from geolake_nb.scan.file_fields import file_field, geo_file_fields
 from geolake_nb.text.messages import printable
@@ -151,7 +149,7 @@ def footer_tables(
 
     The latter has one row per file and column: see `footer_facts`. `files` are rows of the file table, all by default.
     """
-    from geolake_nb.parquet.footer_facts import footer_facts
+    from geolake_nb.parquet.schema import footer_facts
 
     groups, facts = [], []
     for part in _footers(storage, snapshot, files, on_progress):
@@ -200,7 +198,7 @@ def _footers(
 
 def _row_groups(storage: Storage, snapshot: Snapshot, part: _Footers) -> pa.Table:
     """The row groups of some files, with the paths of the file table."""
-    from geolake_nb.parquet.row_groups import row_groups
+    from geolake_nb.parquet.footer import row_groups
 
     table = row_groups(storage, part.keys, snapshot.schema, fields=geo_file_fields(snapshot), footers=part.footers)
     positions = pc.index_in(table["path"].combine_chunks(), value_set=pa.array(part.keys, pa.string()))

@@ -21,8 +21,8 @@ from geolake_nb.model.types import (
     RasterType,
     StructType,
 )
-from geolake_nb.parquet.coordinate_lists import wkb_of_coordinates
-from geolake_nb.parquet.legacy_calendar import LegacyCalendar
+from geolake_nb.parquet.column_ranges import LegacyCalendar
+from geolake_nb.parquet.geoparquet import wkb_of_coordinates
 from geolake_nb.parquet.opening import column_leaves, value_batches
 from geolake_nb.raster_data.arrow import as_group, metadata_columns
 from geolake_nb.scan.data_file import FIELD_ID

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from geolake_nb.parquet.column_ranges import FLOATS, has_nan
-from geolake_nb.parquet.footer_view import FooterReader
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.parquet.schema import PATH_KEY
 from geolake_nb.scan.data_files import data_keys, leaf_values

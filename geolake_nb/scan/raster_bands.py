@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.parquet.opening import open_parquet_file, value_batches
-from geolake_nb.parquet.page_sizes import Room
+from geolake_nb.parquet.opening import Room, open_parquet_file, value_batches
 from geolake_nb.scan.data_files import data_key, inside_structs, parts_in_file
 
 if TYPE_CHECKING:

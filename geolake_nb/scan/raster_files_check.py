@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.raster_data.out_db_files import OutDbRoots
+    from geolake_nb.raster_data.out_db import OutDbRoots
     from geolake_nb.raster_data.raster import RasterMetadata
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress

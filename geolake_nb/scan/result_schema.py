@@ -22,7 +22,7 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.parquet.footer_scalars import arrow_type_of
+from geolake_nb.parquet.column_ranges import arrow_type_of
 from geolake_nb.raster_data.arrow import METADATA_FIELDS, RASTER_V1
 
 if TYPE_CHECKING:

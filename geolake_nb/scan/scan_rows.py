@@ -21,9 +21,8 @@ from geolake_nb.errors import CorruptTableError, MissingFileError
 from geolake_nb.expressions.binding import leaves
 from geolake_nb.expressions.predicate import And
 from geolake_nb.model.schema import split_path
-from geolake_nb.parquet.footer import read_sized_metadata
+from geolake_nb.parquet.footer import read_sized_metadata, row_groups
 from geolake_nb.parquet.opening import open_parquet_file
-from geolake_nb.parquet.row_groups import row_groups
 from geolake_nb.scan.data_files import require_parquet
 from geolake_nb.scan.file_fields import geo_file_fields
 from geolake_nb.scan.file_reader import FileReader

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from geolake_nb.model.collation import Collation
-    from geolake_nb.parquet.footer_view import FileView, FooterReader
+    from geolake_nb.parquet.footer import FileView, FooterReader
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["CollatedString", "distinct_strings"]

@@ -15,7 +15,7 @@ from geolake_nb.parquet.footer_boxes import locate
 from geolake_nb.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.parquet.schema import PATH_KEY
 from geolake_nb.raster_data.arrow import METADATA_FIELDS, metadata_columns
-from geolake_nb.raster_data.bounds import raster_stats
+from geolake_nb.raster_data.footprint import raster_stats
 from geolake_nb.scan.data_files import inside_structs, leaf_values
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from geolake_nb.model.types import Field, GeographyType, GeometryType
-    from geolake_nb.parquet.footer_view import FileView, FooterReader
+    from geolake_nb.parquet.footer import FileView, FooterReader
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["GroupStats", "ScanColumn", "scan_groups", "scan_part"]

@@ -15,7 +15,7 @@ from geolake_nb.spark.collation_check import check_schema, known_collations, spa
 from geolake_nb.spark.cores import cores
 from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress
-from geolake_nb.text.json_splice import member
+from geolake_nb.text.json_text import member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,7 +125,7 @@ def _reader(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from geolake_nb.parquet.footer_view import FooterReader
+        from geolake_nb.parquet.footer import FooterReader
         from geolake_nb.scan.string_scan import distinct_strings
 
         reader = FooterReader()

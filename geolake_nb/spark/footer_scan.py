@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.parquet_folder.repair import finish_repair
-from geolake_nb.parquet.footer_view import FooterReader
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.scan.value_scan import scan_groups
 from geolake_nb.spark.failures import cause
 from geolake_nb.spark.progress import run_with_progress

@@ -21,7 +21,7 @@ from geolake_nb.geo.wkb_scan import EdgeRules, Scan
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryEncoding
-from geolake_nb.parquet.coordinate_lists import wkb_of_coordinates
+from geolake_nb.parquet.geoparquet import wkb_of_coordinates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -10,7 +10,7 @@ from geolake_nb.changes.sampling import SAMPLE_ROWS, sample_of
 from geolake_nb.model.schema import Schema, split_path
 from geolake_nb.model.types import GeographyType, GeometryType, PrimitiveType
 from geolake_nb.spark.coerce import RowFitter, refuse_bad, spark_schema
-from geolake_nb.storage.partition_text import partition_text
+from geolake_nb.storage.hive_paths import partition_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,8 +15,8 @@ from geolake_nb.changes.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, 
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.model.schema import Schema, split_path
 from geolake_nb.model.types import GeometryEncoding, StructType
+from geolake_nb.parquet.column_ranges import LegacyCalendar
 from geolake_nb.parquet.file_columns import FileColumns
-from geolake_nb.parquet.legacy_calendar import LegacyCalendar
 from geolake_nb.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.scan.data_files import native_encodings
 from geolake_nb.spark.coerce import RowFitter, spark_schema

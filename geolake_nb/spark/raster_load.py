@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.raster_data.arrow import RASTER_V1, rasters_to_arrow
-from geolake_nb.raster_data.files import open_geotiff
-from geolake_nb.raster_data.out_db_files import MAX_BYTES
+from geolake_nb.raster_data.geotiff import open_geotiff
+from geolake_nb.raster_data.out_db import MAX_BYTES
 from geolake_nb.raster_data.raster import PixelType
 from geolake_nb.spark.cores import cores
 from geolake_nb.text.messages import url_without_secrets
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rasterio import DatasetReader
     from rasterio.windows import Window
 
-    from geolake_nb.raster_data.files import RasterSource
+    from geolake_nb.raster_data.geotiff import RasterSource
     from geolake_nb.raster_data.raster import Raster
 
     Tile = tuple[int, int]
@@ -101,7 +101,7 @@ def _read(
 
 
 def _rasters(source: RasterSource, tile: Tile | None, tile_y: int, *, out_db: bool) -> Iterator[tuple[int, Raster]]:
-    from geolake_nb.raster_data.dataset import in_db_from_dataset, out_db_from_dataset
+    from geolake_nb.raster_data.geotiff import in_db_from_dataset, out_db_from_dataset
 
     with open_geotiff(source) as dataset:
         for tile_x, window in enumerate(_windows(dataset, tile, tile_y)):

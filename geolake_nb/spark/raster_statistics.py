@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from geolake_nb.errors import RasterError
 from geolake_nb.raster_data.arrow import rasters_from_arrow
-from geolake_nb.raster_data.band_statistics import band_statistics
-from geolake_nb.raster_data.out_db_files import in_db
+from geolake_nb.raster_data.out_db import in_db
+from geolake_nb.raster_data.pixels import band_statistics
 from geolake_nb.spark.row_stream import map_in_arrow
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from geolake_nb.raster_data.band_statistics import BandStatistics
-    from geolake_nb.raster_data.out_db_files import OutDbRoots
+    from geolake_nb.raster_data.out_db import OutDbRoots
+    from geolake_nb.raster_data.pixels import BandStatistics
 
 __all__ = ["frame_statistics"]
 

@@ -96,7 +96,7 @@ def _scanner(
     def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from geolake_nb.parquet.footer_view import FooterReader
+        from geolake_nb.parquet.footer import FooterReader
         from geolake_nb.scan.value_scan import scan_part
 
         reader = FooterReader()

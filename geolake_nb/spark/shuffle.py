@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.model.schema import split_path
 from geolake_nb.scan.data_files import inside_structs
-from geolake_nb.storage.partition_text import partition_text
+from geolake_nb.storage.hive_paths import partition_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

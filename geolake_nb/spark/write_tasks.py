@@ -15,8 +15,8 @@ from geolake_nb.formats.delta.constraints import bound_columns, require_rules
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, StructType
-from geolake_nb.parquet.job_files import job_file_name
 from geolake_nb.spark.shuffle import SortedRows, partitions_of, plain_shapes
+from geolake_nb.storage.hive_paths import job_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,8 +16,8 @@ from pyproj import CRS, Transformer
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError, RasterError
 from geolake_nb.expressions.predicate import st_intersects
-from geolake_nb.raster_data.dataset import in_db_from_dataset, out_db_from_dataset
 from geolake_nb.raster_data.footprint import wgs84_bounds
+from geolake_nb.raster_data.geotiff import in_db_from_dataset, out_db_from_dataset
 from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_tables import ID, RASTER, make_havasu_table, raster_at, raster_entry

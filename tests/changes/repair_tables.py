@@ -12,7 +12,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.delta.repair import finish_repair, plan_repair
-from geolake_nb.parquet.footer_view import FooterReader
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.parquet.schema import to_arrow_type
 from geolake_nb.scan.value_scan import scan_part
 from geolake_nb.spark.applying import apply_change

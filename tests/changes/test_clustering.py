@@ -20,7 +20,7 @@ from geolake_nb.formats.delta.file_stats import typed_partition
 from geolake_nb.geo.curves import Curve
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, ListType, PrimitiveType, StringType, StructType, geography, geometry
-from geolake_nb.storage.partition_text import partition_text
+from geolake_nb.storage.hive_paths import partition_text
 
 NESTED = StructType((Field("g", geometry()), Field("n", PrimitiveType("int32"))))
 SCHEMA = Schema(

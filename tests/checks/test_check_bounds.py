@@ -14,7 +14,7 @@ from geolake_nb.geo.box_comparison import AXES, BoxSides, misses
 from geolake_nb.model.box import Box
 from geolake_nb.model.statistics import ColumnStats
 from geolake_nb.model.types import Field, ListType, geography, geometry
-from geolake_nb.parquet.foreign_boxes import widened
+from geolake_nb.parquet.footer_boxes import widened
 from tests.checks.check_tables import (
     BOXES,
     COUNT,

@@ -21,11 +21,8 @@ from geolake_nb.geo.bounds import bounds
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, StructType, geography, geometry
-from geolake_nb.parquet.footer import read_metadata
-from geolake_nb.parquet.footer_facts import footer_facts
-from geolake_nb.parquet.footer_view import FooterReader
-from geolake_nb.parquet.row_groups import row_groups
-from geolake_nb.parquet.schema import to_arrow_type
+from geolake_nb.parquet.footer import FooterReader, read_metadata, row_groups
+from geolake_nb.parquet.schema import footer_facts, to_arrow_type
 from geolake_nb.storage.storage import Storage
 from tests.formats.parquet_sets import make_wide
 from tests.growth import growth

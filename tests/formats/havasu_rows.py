@@ -22,8 +22,8 @@ from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit, commit_change
 from geolake_nb.formats.havasu.write import base_action, plan_append, plan_new, plan_overwrite
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
-from geolake_nb.parquet.job_files import job_file_name
 from geolake_nb.parquet.writer import ParquetWriter
+from geolake_nb.storage.hive_paths import job_file_name
 from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_tables import encode, point
 

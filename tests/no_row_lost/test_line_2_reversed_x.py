@@ -16,8 +16,8 @@ import geolake_nb as gl
 from geolake_nb.expressions.predicate import st_intersects
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.types import GeometryType
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.parquet.footer_boxes import locate
-from geolake_nb.parquet.footer_view import FooterReader
 from tests.changes.repair_tables import GeoTable, wkb
 from tests.formats.delta.log_maker import field
 from tests.formats.havasu_tables import geometry_entry, make_havasu_table

@@ -12,7 +12,7 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError
-from geolake_nb.parquet.legacy_calendar import gregorian_days
+from geolake_nb.parquet.column_ranges import gregorian_days
 
 DATES = [
     "0001-01-01",

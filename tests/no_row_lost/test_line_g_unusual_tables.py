@@ -10,7 +10,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.formats.delta.file_stats import typed_partition
 from geolake_nb.model.types import PrimitiveType
-from geolake_nb.storage.partition_text import partition_text
+from geolake_nb.storage.hive_paths import partition_text
 
 POINT = bytearray(shapely.to_wkb(shapely.Point(1, 2)))
 # As java.time writes them: a sign where a year has more than four digits or is below 0.

@@ -16,7 +16,7 @@ import geolake_nb as gl
 from geolake_nb.errors import SchemaError
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, GeographyType, GeometryType, StructType
-from geolake_nb.parquet.covering import CoveringColumn, add_coverings, with_coverings
+from geolake_nb.parquet.geo_property import CoveringColumn, add_coverings, with_coverings
 
 NUMBERS = st.floats(-1e300, 1e300, allow_nan=False)
 

@@ -11,8 +11,8 @@ import pytest
 
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, StructType, geometry
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.parquet.footer_boxes import locate
-from geolake_nb.parquet.footer_view import FooterReader
 from geolake_nb.parquet.writer import Layout, ParquetWriter
 from geolake_nb.storage.storage import Storage
 from tests.oracle.wkb_write import point, write

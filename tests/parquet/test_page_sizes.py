@@ -11,10 +11,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
-from geolake_nb.parquet import opening, page_sizes
-from geolake_nb.parquet.opening import most_row_bytes, open_parquet_file, read_column, value_batches
+from geolake_nb.parquet import opening
+from geolake_nb.parquet.opening import (
+    Page,
+    chunk_pages,
+    most_bytes,
+    most_row_bytes,
+    open_parquet_file,
+    read_column,
+    rows_at_a_time,
+    value_batches,
+)
 from geolake_nb.parquet.page_kernel import BROKEN, CUT_OFF, page_header
-from geolake_nb.parquet.page_sizes import Page, chunk_pages, most_bytes, rows_at_a_time
 from geolake_nb.storage.ranges import RangeFile, Ranges
 from geolake_nb.storage.storage import Storage
 from tests.oracle import thrift_tree
@@ -57,7 +65,7 @@ def test_values_never_take_more_than_their_pages_say(tmp_path, monkeypatch, enco
     values = [bytes(int(size)) if draw.random() < 0.3 else draw.bytes(size) for size in draw.integers(0, 90, 3_000)]
     values[1_500:1_520] = [b"x" * 9_000] * 20
     values[::7] = [None] * len(values[::7])
-    monkeypatch.setattr(page_sizes, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(opening, "MAX_BYTES", 40_000)
     for version, size in itertools.product(("1.0", "2.0"), (700, 3_000)):
         options = ENCODINGS[encoding] | {"compression": codec, "data_page_version": version, "row_group_size": size}
         pages = pages_in(written(tmp_path, values, **options))
@@ -105,7 +113,7 @@ def test_a_long_value_in_every_row_is_read_some_rows_at_a_time(tmp_path, encodin
 
 def test_what_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path, [LONG], compression="zstd", use_dictionary=False)
-    monkeypatch.setattr(page_sizes, "_MAX_PAGE", 1 << 19)
+    monkeypatch.setattr(opening, "_MAX_PAGE", 1 << 19)
     with pytest.raises(
         UnsupportedTableError, match=r"column v: a page decompresses to 1,048,\d+ bytes, more than the limit of 524,288"
     ):

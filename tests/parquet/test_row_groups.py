@@ -13,7 +13,7 @@ from geolake_nb.errors import CorruptTableError, MissingFileError
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.table_format import FileField
 from geolake_nb.model.types import Field, StructType, geography, geometry
-from geolake_nb.parquet.row_groups import row_groups
+from geolake_nb.parquet.footer import row_groups
 from geolake_nb.storage.storage import Storage
 
 

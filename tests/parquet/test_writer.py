@@ -31,9 +31,8 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.parquet.footer import read_metadata
+from geolake_nb.parquet.footer import FooterReader, read_metadata
 from geolake_nb.parquet.footer_boxes import locate
-from geolake_nb.parquet.footer_view import FooterReader
 from geolake_nb.parquet.writer import ColumnRange, Layout, ParquetWriter
 from geolake_nb.storage.storage import Storage
 from tests.oracle.wkb_walk import walk

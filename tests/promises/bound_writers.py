@@ -19,7 +19,7 @@ import geolake_nb as gl
 from geolake_nb.formats.parquet_folder.write_target import ParquetTarget
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, PrimitiveType, StructType
-from geolake_nb.parquet.covering import CoveringColumn
+from geolake_nb.parquet.geo_property import CoveringColumn
 from geolake_nb.parquet.writer import Layout, ParquetWriter
 from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol

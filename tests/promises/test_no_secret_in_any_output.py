@@ -33,7 +33,7 @@ from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.delta import commit as delta_commit
 from geolake_nb.formats.havasu import commit as havasu_commit
-from geolake_nb.raster_data.out_db_files import OutDbRoots
+from geolake_nb.raster_data.out_db import OutDbRoots
 from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from geolake_nb.storage.storage import Storage
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol

@@ -12,12 +12,7 @@ import pytest
 
 from geolake_nb.errors import MissingDependencyError, RasterError
 from geolake_nb.raster_data.arrow import rasters_from_arrow, rasters_to_arrow
-from geolake_nb.raster_data.dataset import (
-    in_db_from_dataset,
-    open_raster,
-    out_db_from_dataset,
-    raster_profile,
-)
+from geolake_nb.raster_data.geotiff import in_db_from_dataset, open_raster, out_db_from_dataset, raster_profile
 from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 
 rasterio = pytest.importorskip("rasterio")

@@ -11,8 +11,8 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.errors import MissingFileError, RasterError, RefusedError, StorageError
-from geolake_nb.raster_data.dataset import in_db_from_dataset, out_db_from_dataset
-from geolake_nb.raster_data.out_db_files import OutDbRoots, in_db, out_db_picture
+from geolake_nb.raster_data.geotiff import in_db_from_dataset, out_db_from_dataset
+from geolake_nb.raster_data.out_db import OutDbRoots, in_db, out_db_picture
 from geolake_nb.raster_data.raster import Band, GeoReference, PixelType, Raster
 from tests.formats.havasu_tables import make_havasu_table, raster_entry
 from tests.storage.watched_storage import serving, watch
@@ -274,7 +274,7 @@ def test_rasters_with_bands_here_and_there_are_read_whole(tmp_path):
 def test_a_header_is_read_and_no_cell(tmp_path, monkeypatch):
     import pyarrow as pa
 
-    from geolake_nb.raster_data import files as raster_files
+    from geolake_nb.raster_data import geotiff as raster_files
 
     path = write_tif(tmp_path / "a.tif", width=2000, height=1000, bands=1, dtype="float64")
     seen = []

@@ -34,7 +34,7 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.parquet.foreign_boxes import usable_box
+from geolake_nb.parquet.footer_boxes import usable_box
 from tests.oracle.great_circle import arc_points
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from geolake_nb.errors import JsonError
-from geolake_nb.text import json_splice
-from geolake_nb.text.json_splice import edited, member, with_member, without_member
+from geolake_nb.text import json_text
+from geolake_nb.text.json_text import edited, member, with_member, without_member
 from tests.strategies import JSON_KEYS, json_objects, json_values
 
 PATHS = st.lists(JSON_KEYS, min_size=1, max_size=3).map(tuple)
@@ -106,10 +106,10 @@ def test_many_changes_are_the_changes_one_by_one(text, changes):
 @settings(max_examples=150)
 @given(json_objects(depth=2), st.dictionaries(PATHS, json_values(1), min_size=1, max_size=3))
 def test_the_fast_path_finds_the_same_spans_as_the_slow_one(text, changes):
-    quick = json_splice._plain_edits(text, changes)
+    quick = json_text._plain_edits(text, changes)
     if quick is not None:
         done = edited(text, changes)
-        edits = json_splice._edits(text, changes)
+        edits = json_text._edits(text, changes)
         slow = text
         for first, last, new in reversed(edits):
             slow = slow[:first] + new + slow[last:]
@@ -119,7 +119,7 @@ def test_the_fast_path_finds_the_same_spans_as_the_slow_one(text, changes):
 def test_the_statistics_of_a_usual_file_go_the_quick_way():
     stats = '{"numRecords":3,"minValues":{"id":1.10},"maxValues":{"id":2},"nullCount":{"id":0,"geom":0}}'
     changes = {("minValues", "geom"): '"POINT(1 2)"', ("maxValues", "geom"): '"POINT(3 4)"', ("nullCount", "geom"): "1"}
-    assert json_splice._plain_edits(stats, changes) is not None
+    assert json_text._plain_edits(stats, changes) is not None
     assert edited(stats, changes) == (
         '{"numRecords":3,"minValues":{"id":1.10,"geom":"POINT(1 2)"},'
         '"maxValues":{"id":2,"geom":"POINT(3 4)"},"nullCount":{"id":0,"geom":1}}'

@@ -11,10 +11,8 @@ import numpy as np
 from geolake_nb.geo.box_comparison import BoxSides
 from geolake_nb.model.file_table import AXES
 from geolake_nb.model.types import GeometryType
-from geolake_nb.parquet.footer import read_metadata
-from geolake_nb.parquet.footer_boxes import locate, without_column
-from geolake_nb.parquet.footer_view import FooterReader
-from geolake_nb.parquet.foreign_boxes import widened_sides
+from geolake_nb.parquet.footer import FooterReader, read_metadata
+from geolake_nb.parquet.footer_boxes import locate, widened_sides, without_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.model.box import Box
+    from geolake_nb.parquet.footer import FileView
     from geolake_nb.parquet.footer_boxes import FooterColumn, GeoEvidence
-    from geolake_nb.parquet.footer_view import FileView
     from geolake_nb.scan.value_scan import ScanColumn
     from geolake_nb.storage.storage import Storage
 

@@ -16,7 +16,7 @@ from geolake_nb.checks.rules.sources import PARQUET_BOX, PARQUET_TYPES
 from geolake_nb.geo.box_comparison import BoxSides, Misses, excess, misses, union_by
 from geolake_nb.model.file_table import BoundSource, has_column
 from geolake_nb.model.types import DataType, EdgeAlgorithm, GeographyType, RasterType
-from geolake_nb.parquet.foreign_boxes import MARGIN as FOREIGN_MARGIN
+from geolake_nb.parquet.footer_boxes import MARGIN as FOREIGN_MARGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from geolake_nb.errors import JsonError
 from geolake_nb.formats.delta.stats_json import Leaf, load_stats, read_leaves
 from geolake_nb.model.collation_stats import StringRange, collated_range, collations_in_stats, with_collated_range
 from geolake_nb.model.schema import type_name
-from geolake_nb.text.json_splice import edited, member
+from geolake_nb.text.json_text import edited, member
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.types import GeographyType
     from geolake_nb.scan.string_scan import CollatedString
-    from geolake_nb.text.json_splice import JsonPath
+    from geolake_nb.text.json_text import JsonPath
 
 __all__ = [
     "BOUNDS_TAG",

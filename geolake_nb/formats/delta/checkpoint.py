@@ -23,9 +23,8 @@ from geolake_nb.formats.delta.log_actions import (
     scan_commit,
 )
 from geolake_nb.formats.delta.log_segment import LOG
-from geolake_nb.parquet.legacy_calendar import FIRST_GREGORIAN_DAY, LegacyCalendar, first_same_time
-from geolake_nb.parquet.opening import opened_parquet, value_batches
-from geolake_nb.parquet.page_sizes import Proportion, Room
+from geolake_nb.parquet.column_ranges import FIRST_GREGORIAN_DAY, LegacyCalendar, first_same_time
+from geolake_nb.parquet.opening import Proportion, Room, opened_parquet, value_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -19,7 +19,7 @@ from geolake_nb.model.display import Displayable
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import ListType, MapType, StringType
 from geolake_nb.scan.string_scan import CollatedString
-from geolake_nb.text.json_splice import edited, member, with_member
+from geolake_nb.text.json_text import edited, member, with_member
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.text.json_splice import JsonPath
+    from geolake_nb.text.json_text import JsonPath
 
 __all__ = [
     "ColumnCollation",

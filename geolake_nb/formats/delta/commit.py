@@ -401,7 +401,7 @@ def find_transaction(change: Change, context: CommitContext) -> int | None:
 
 def require_atomic_put(context: CommitContext) -> None:
     """Raise if the store of the table has no atomic put."""
-    from geolake_nb.storage.exclusion import require_exclusion
+    from geolake_nb.storage.writing import require_exclusion
 
     if context.spark is None:
         require_exclusion(context.storage, single_writer=context.single_writer, folder=LOG)
@@ -438,7 +438,7 @@ def _base(change: Change) -> int:
 def _put(context: CommitContext) -> PutIfAbsent | None:
     """How the log entry is written: by the storage itself, or through the store of the session that is given."""
     from geolake_nb.formats.delta.concurrency import session_put
-    from geolake_nb.storage.exclusion import storage_put
+    from geolake_nb.storage.writing import storage_put
 
     if context.storage.is_local:
         return None

@@ -12,8 +12,8 @@ from geolake_nb.errors import AlreadyThereError, OutcomeUnknownError, RefusedErr
 from geolake_nb.formats.delta.log_actions import decoded_paths, file_actions, scan_commit
 from geolake_nb.formats.delta.log_segment import LOG
 from geolake_nb.formats.spark_location import hadoop_configuration, spark_location
-from geolake_nb.storage.exclusion import SINGLE_WRITER
 from geolake_nb.storage.location import Location, is_url
+from geolake_nb.storage.writing import SINGLE_WRITER
 from geolake_nb.text.messages import without_secrets
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from geolake_nb.formats.delta.protocol import CHAR_VARCHAR, VARCHAR, constraints
 from geolake_nb.model.schema import children, join_path
 from geolake_nb.model.types import ListType, MapType, StructType
 from geolake_nb.parquet.file_columns import descend
-from geolake_nb.text.json_splice import edited
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import edited, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import Field
-    from geolake_nb.text.json_splice import JsonPath
+    from geolake_nb.text.json_text import JsonPath
 
 __all__ = [
     "bound_columns",

@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.log_actions import vector_file
-from geolake_nb.text.json_splice import edited, member
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import edited, load_json, member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import CorruptTableError, RefusedError, UnsupportedTableError
 from geolake_nb.model.snapshot import Feature, Protocol
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

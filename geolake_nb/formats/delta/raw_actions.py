@@ -28,7 +28,7 @@ from geolake_nb.formats.delta.log_actions import (
 from geolake_nb.formats.delta.log_replay import SmallActions, live_files, read_deltas, small_actions
 from geolake_nb.formats.delta.schema import from_delta_schema
 from geolake_nb.model.types import PrimitiveType
-from geolake_nb.text.json_splice import member
+from geolake_nb.text.json_text import member
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

@@ -38,7 +38,7 @@ from geolake_nb.model.types import GeographyType, GeometryType, StringType, Stru
 from geolake_nb.parquet.footer import read_metadata
 from geolake_nb.scan.data_files import data_keys
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

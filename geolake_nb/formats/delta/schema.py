@@ -22,7 +22,7 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.text.untrusted_json import expect, load_json
+from geolake_nb.text.json_text import expect, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.errors import BoundError
 from geolake_nb.geo.bound_codec import from_delta_wkt
-from geolake_nb.text.untrusted_json import has_too_many_values
+from geolake_nb.text.json_text import has_too_many_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

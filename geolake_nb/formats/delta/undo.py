@@ -23,8 +23,7 @@ from geolake_nb.formats.delta.protocol import Doing, read_protocol, require_writ
 from geolake_nb.formats.delta.raw_actions import plain, pre_images, raw_small_actions, same_file, same_key, vector_of
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.text.json_splice import edited, member
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import edited, load_json, member
 
 if TYPE_CHECKING:
     from geolake_nb.formats.delta.log_segment import LogListing

@@ -31,7 +31,7 @@ from geolake_nb.model.snapshot import Snapshot
 from geolake_nb.model.type_text import to_delta_text
 from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, PrimitiveType, StructType
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.text.json_splice import edited
+from geolake_nb.text.json_text import edited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.engine_fact import EngineFact
     from geolake_nb.model.types import GeoType
     from geolake_nb.storage.storage import Storage
-    from geolake_nb.text.json_splice import JsonPath
+    from geolake_nb.text.json_text import JsonPath
 
 __all__ = [
     "GEOSPATIAL",

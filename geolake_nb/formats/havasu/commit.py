@@ -23,7 +23,7 @@ from geolake_nb.formats.havasu.snapshot_writing import Actions, SnapshotWriter
 from geolake_nb.formats.iceberg.location import find_metadata
 from geolake_nb.formats.iceberg.metadata import TRANSACTION, read_metadata, unpacked_metadata
 from geolake_nb.model.change import Verb
-from geolake_nb.storage.exclusion import require_exclusion, storage_put
+from geolake_nb.storage.writing import require_exclusion, storage_put
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

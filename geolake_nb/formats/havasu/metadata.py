@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.errors import CorruptTableError, RefusedError, UnsupportedTableError
 from geolake_nb.model.snapshot import Feature
 from geolake_nb.model.types import GeometryType, RasterType
-from geolake_nb.text.json_splice import edited, elements, member
+from geolake_nb.text.json_text import edited, elements, member
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from geolake_nb.formats.iceberg.metadata import TableMetadata
     from geolake_nb.model.schema import Schema
-    from geolake_nb.text.json_splice import JsonPath
+    from geolake_nb.text.json_text import JsonPath
 
 __all__ = [
     "DEFAULT_VERSION",

@@ -18,7 +18,7 @@ from geolake_nb.formats.havasu.manifest_writing import (
 from geolake_nb.formats.iceberg.location import PathMap
 from geolake_nb.formats.iceberg.manifests import ManifestReader, Status, listed_manifests, read_manifest_list
 from geolake_nb.formats.iceberg.partitions import PartitionColumns
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence

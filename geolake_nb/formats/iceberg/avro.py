@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from geolake_nb.errors import CorruptTableError, UnsupportedTableError
 from geolake_nb.formats.iceberg import avro_kernel as kernel
 from geolake_nb.formats.iceberg.avro_program import EntryField, Pool, Program, Slot, compile_entries
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -20,7 +20,7 @@ from geolake_nb.errors import (
     UnsupportedTableError,
 )
 from geolake_nb.formats.iceberg.location import split_metadata_path
-from geolake_nb.text.untrusted_json import load_json
+from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -367,7 +367,7 @@ def default_value(value: Any, type_: DataType, kind: pa.DataType) -> pa.Scalar:
         text = value.replace("-", "") if type_ == PrimitiveType("uuid") else value
         return pa.scalar(bytes.fromhex(text), kind)
     if isinstance(type_, PrimitiveType) and isinstance(value, str) and not pa.types.is_string(kind):
-        from geolake_nb.parquet.footer_scalars import arrow_type_of
+        from geolake_nb.parquet.column_ranges import arrow_type_of
 
         default_type = arrow_type_of(type_)
         if default_type is not None:

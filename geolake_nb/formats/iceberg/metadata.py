@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import CorruptTableError, SchemaError, UnsupportedTableError, VersionError
 from geolake_nb.formats.iceberg.schema import from_iceberg_schema
-from geolake_nb.text.untrusted_json import MAX_LENGTH, load_json
+from geolake_nb.text.json_text import MAX_LENGTH, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

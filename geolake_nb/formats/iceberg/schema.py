@@ -27,7 +27,7 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.text.untrusted_json import check_depth, expect, load_json
+from geolake_nb.text.json_text import check_depth, expect, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -55,8 +55,8 @@ from geolake_nb.formats.parquet_folder.journal import (
 )
 from geolake_nb.model.change import Change
 from geolake_nb.parquet.footer import parse_footer, read_footer
-from geolake_nb.storage.exclusion import require_exclusion
 from geolake_nb.storage.hive_paths import has_glob
+from geolake_nb.storage.writing import require_exclusion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

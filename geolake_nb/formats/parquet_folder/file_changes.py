@@ -18,8 +18,8 @@ from geolake_nb.errors import ConflictError, CorruptTableError
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryType
-from geolake_nb.parquet.box_mark import BOX_MARK, box_digest
 from geolake_nb.parquet.footer import parse_footer, read_footer
+from geolake_nb.parquet.footer_boxes import BOX_MARK, box_digest
 from geolake_nb.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
 
 if TYPE_CHECKING:

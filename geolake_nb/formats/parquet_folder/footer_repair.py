@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from geolake_nb.formats.parquet_folder.file_changes import FileState
     from geolake_nb.model.types import Field, GeoType
+    from geolake_nb.parquet.footer import FileView
     from geolake_nb.parquet.footer_boxes import FooterColumn
-    from geolake_nb.parquet.footer_view import FileView
     from geolake_nb.parquet.geoparquet import GeoMetadata
     from geolake_nb.scan.value_scan import GroupStats, ScanColumn
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
     from geolake_nb.model.types import DataType
-    from geolake_nb.parquet.footer_view import FileView
+    from geolake_nb.parquet.footer import FileView
     from geolake_nb.scan.data_file import RowSource
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress

@@ -18,7 +18,7 @@ from geolake_nb import __version__
 from geolake_nb.errors import AlreadyThereError, CorruptTableError, StorageError
 from geolake_nb.model.snapshot import VersionInfo
 from geolake_nb.storage.location import clean_key
-from geolake_nb.text.untrusted_json import expect, load_json
+from geolake_nb.text.json_text import expect, load_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

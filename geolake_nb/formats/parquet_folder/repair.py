@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import DataType, GeoType
-    from geolake_nb.parquet.footer_view import FileView
+    from geolake_nb.parquet.footer import FileView
     from geolake_nb.scan.value_scan import GroupStats
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress

@@ -22,8 +22,8 @@ from geolake_nb.formats.parquet_folder.write import (
 from geolake_nb.formats.parquet_folder.write_target import ParquetTarget, file_types
 from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.model.types import GeographyType, GeometryType
-from geolake_nb.parquet.covering import CoveringColumn
 from geolake_nb.parquet.footer import read_footers
+from geolake_nb.parquet.geo_property import CoveringColumn
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation_text import bytes_text
 

@@ -26,11 +26,9 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.parquet.box_mark import BOX_MARK
-from geolake_nb.parquet.footer import MAGIC, read_metadata
-from geolake_nb.parquet.footer_boxes import GeoEvidence, evidence_columns, locate, without_column
-from geolake_nb.parquet.footer_scalars import footer_scalars
-from geolake_nb.parquet.footer_view import FileView, FooterReader
+from geolake_nb.parquet.column_ranges import footer_scalars
+from geolake_nb.parquet.footer import MAGIC, FileView, FooterReader, read_metadata
+from geolake_nb.parquet.footer_boxes import BOX_MARK, GeoEvidence, evidence_columns, locate, without_column
 from geolake_nb.storage.hive_paths import (
     glob_pattern,
     has_glob,

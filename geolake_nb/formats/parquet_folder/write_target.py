@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.sampling import Partition
     from geolake_nb.changes.write_job import WriteJob
     from geolake_nb.model.types import DataType
-    from geolake_nb.parquet.covering import CoveringColumn
+    from geolake_nb.parquet.geo_property import CoveringColumn
     from geolake_nb.parquet.geoparquet import GeoMetadata
     from geolake_nb.parquet.writer import Layout, WrittenFile
 

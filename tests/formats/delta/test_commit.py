@@ -21,8 +21,8 @@ from geolake_nb.errors import (
     StorageError,
 )
 from geolake_nb.formats.delta.commit import DeltaCommit, Phase, commit, find_commit, log_path
-from geolake_nb.storage.exclusion import storage_put
 from geolake_nb.storage.storage import Storage
+from geolake_nb.storage.writing import storage_put
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol, remove, vector
 from tests.heavy.two_committers import race
 from tests.storage.s3_endpoint import losing_answers

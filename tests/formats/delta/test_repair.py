@@ -18,8 +18,8 @@ from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.add_action import with_updated_stats
 from geolake_nb.geo.bound_codec import from_delta_wkt, to_delta_wkt
 from geolake_nb.model.box import Box
+from geolake_nb.parquet.footer_boxes import MARGIN
 from geolake_nb.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
-from geolake_nb.parquet.foreign_boxes import MARGIN
 from geolake_nb.parquet.writer import Layout, ParquetWriter
 from tests.changes.repair_tables import GEOGRAPHY, GEOMETRY, GeoTable, typed, wkb
 from tests.formats.delta.log_maker import add, field, vector

@@ -19,11 +19,10 @@ from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import TRANSACTION, commit, commit_change, find_commit, find_transaction
 from geolake_nb.formats.havasu.write import plan_repair, plan_undo
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
-from geolake_nb.parquet.footer_view import FooterReader
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.scan.value_scan import scan_part
-from geolake_nb.storage.exclusion import storage_put
 from geolake_nb.storage.storage import Storage
-from geolake_nb.storage.writing import WriteStep
+from geolake_nb.storage.writing import WriteStep, storage_put
 from tests.formats.havasu_rows import (
     EWKB,
     append,

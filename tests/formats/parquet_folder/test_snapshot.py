@@ -24,8 +24,8 @@ from geolake_nb.formats.registry import PARQUET
 from geolake_nb.model.box import Box
 from geolake_nb.model.schema import type_name
 from geolake_nb.model.types import GeographyType, GeometryType
-from geolake_nb.parquet.foreign_boxes import MARGIN, usable_box, widened
-from geolake_nb.parquet.row_groups import row_groups
+from geolake_nb.parquet.footer import row_groups
+from geolake_nb.parquet.footer_boxes import MARGIN, usable_box, widened
 from geolake_nb.scan.explain import explain
 from geolake_nb.storage.storage import Storage
 from tests.formats.parquet_sets import make_wide
