@@ -238,7 +238,7 @@ def read(table: Table, path: str, raster: int = 0, *, column: str | None = None)
         >>> raster.width, raster.height, raster.num_bands
         (4, 4, 1)
     """
-    from geolake_nb.scan.raster_rows import read_raster
+    from geolake_nb.scan.rasters import read_raster
 
     return read_raster(table._storage, table.snapshot, path, raster, column)
 
@@ -273,7 +273,7 @@ def check(
         0
     """
     from geolake_nb.raster_data.out_db import OutDbRoots
-    from geolake_nb.scan.raster_files_check import check_out_db
+    from geolake_nb.scan.rasters import check_out_db
 
     allowed = OutDbRoots.of(roots, storage_options)
     return check_out_db(table._storage, table.snapshot, allowed, on_progress=on_progress)

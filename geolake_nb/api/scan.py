@@ -16,7 +16,7 @@ from geolake_nb.expressions.filter_input import read_filter
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.file_table import plain_rows
 from geolake_nb.model.types import GeographyType, GeometryType
-from geolake_nb.scan.collator import with_versions_of
+from geolake_nb.scan.file_statistics import with_versions_of
 from geolake_nb.scan.scan_rows import RowScan, ScanMetrics
 from geolake_nb.text.messages import plural
 

@@ -227,8 +227,8 @@ class Table(TablePlans, TableViews, Displayable):
             >>> t.geometries("part-0.parquet", limit=1)
             array([<POINT (10 50)>], dtype=object)
         """
+        from geolake_nb.scan.coverage import mapped_column
         from geolake_nb.scan.data_files import sample_shapes
-        from geolake_nb.scan.mapped_column import mapped_column
 
         return sample_shapes(
             self._storage, self.snapshot, self._position(path), mapped_column(self.snapshot, column), limit
@@ -290,8 +290,8 @@ class Table(TablePlans, TableViews, Displayable):
             >>> scenes.raster_bands(first).select(["raster", "band", "in_db"]).to_pylist()
             [{'raster': 0, 'band': 0, 'in_db': True}]
         """
-        from geolake_nb.scan.mapped_column import geo_type_of, mapped_column
-        from geolake_nb.scan.raster_bands import raster_bands
+        from geolake_nb.scan.coverage import geo_type_of, mapped_column
+        from geolake_nb.scan.rasters import raster_bands
 
         name = mapped_column(self.snapshot, column)
         if not isinstance(geo_type_of(self.snapshot, name), RasterType):
@@ -528,7 +528,7 @@ class Table(TablePlans, TableViews, Displayable):
     ) -> dict[str, Any]:
         """The inputs of a check for all files, or for some rows of the file table."""
         from geolake_nb.scan import data_files
-        from geolake_nb.scan.nan_statistics import files_hiding_nan
+        from geolake_nb.scan.value_scan import files_hiding_nan
 
         inputs: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import plural, printable, shortened
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from geolake_nb.model.file_table import AXES, FileTable, GeoStatsColumns
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryType, StructType
 from geolake_nb.scan.coverage import OverlapDepth, overlap_depth, union_box
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.prune import PruneInput, prune
 
 if TYPE_CHECKING:

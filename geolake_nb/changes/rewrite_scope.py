@@ -12,7 +12,7 @@ from geolake_nb.errors import PredicateError
 from geolake_nb.expressions.binding import bind, leaves
 from geolake_nb.expressions.predicate_sql import parse_predicate
 from geolake_nb.model.file_table import physical_rows
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.file_statistics import known_files
 from geolake_nb.scan.prune import prune
 from geolake_nb.text.messages import plural

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from geolake_nb.checks.untyped_wkb import typing_command, typing_hint
 from geolake_nb.scan.coverage import coverage
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:

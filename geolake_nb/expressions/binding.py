@@ -25,8 +25,14 @@ from geolake_nb.expressions.predicate import (
     predicate_parts,
 )
 from geolake_nb.expressions.query_shape import shape_to_sql
-from geolake_nb.expressions.sql_text import sql_collation, sql_literal, sql_name
-from geolake_nb.expressions.sql_time import read_time, read_timestamp, require_micros
+from geolake_nb.expressions.sql_text import (
+    read_time,
+    read_timestamp,
+    require_micros,
+    sql_collation,
+    sql_literal,
+    sql_name,
+)
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.schema import Schema, join_path, type_name
 from geolake_nb.model.types import (

@@ -38,7 +38,7 @@ from geolake_nb.expressions.predicate import (
     st_disjoint,
 )
 from geolake_nb.expressions.query_shape import read_shape
-from geolake_nb.expressions.sql_time import read_time, read_timestamp
+from geolake_nb.expressions.sql_text import read_time, read_timestamp
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.operators import ComparisonOp, Literal, SpatialOp

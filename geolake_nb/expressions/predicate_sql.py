@@ -20,8 +20,7 @@ from geolake_nb.expressions.predicate import (
     Spatial,
 )
 from geolake_nb.expressions.query_shape import read_shape, srid_to_crs
-from geolake_nb.expressions.sql_text import collation_of_name
-from geolake_nb.expressions.sql_time import read_time, read_timestamp
+from geolake_nb.expressions.sql_text import collation_of_name, read_time, read_timestamp
 from geolake_nb.model.box import Box
 from geolake_nb.model.operators import ComparisonOp, Literal, SpatialOp
 from geolake_nb.text.messages import shortened

@@ -10,7 +10,7 @@ from geolake_nb.jupyter.cell_widgets import close_whole, open_whole
 from geolake_nb.jupyter.html import tag
 from geolake_nb.jupyter.live_part import display_live
 from geolake_nb.jupyter.progress import in_notebook
-from geolake_nb.scan.mapped_column import filtered_column
+from geolake_nb.scan.coverage import filtered_column
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.map_view import GeolakeMap

@@ -14,7 +14,7 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.model.file_table import plain_values
-from geolake_nb.scan.mapped_column import geo_type_of, mapped_column
+from geolake_nb.scan.coverage import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import RasterType
-from geolake_nb.scan.mapped_column import geo_type_of
+from geolake_nb.scan.coverage import geo_type_of
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:

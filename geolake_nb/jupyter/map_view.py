@@ -18,7 +18,7 @@ from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.snapshot import Snapshot
 from geolake_nb.model.types import RasterType
-from geolake_nb.scan.mapped_column import geo_type_of, mapped_column
+from geolake_nb.scan.coverage import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
     import os
@@ -478,7 +478,7 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
 
 def _marks(explanation: Explanation) -> tuple[bytes, list[str]]:
     """One byte a file: 1 for what is read, 2 and up for the reasons to skip it."""
-    from geolake_nb.scan.reason import SCAN_REASONS
+    from geolake_nb.scan.prune import SCAN_REASONS
 
     skipped = [reason for reason in explanation.by_reason() if not reason.kept]
     codes = np.ones(len(SCAN_REASONS), np.uint8)
@@ -509,7 +509,7 @@ _DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED
 def _reason_texts(explanation: Explanation) -> pa.Array:
     import pyarrow as pa
 
-    from geolake_nb.scan.reason import SCAN_REASONS
+    from geolake_nb.scan.prune import SCAN_REASONS
 
     texts = pa.array([f"{'read' if reason.kept else 'skipped'}: {reason.text}" for reason in SCAN_REASONS])
     return pa.DictionaryArray.from_arrays(pa.array(explanation.pruning.reasons), texts)

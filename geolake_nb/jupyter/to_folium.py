@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.export import cut_at_antimeridian, feature_collection
 from geolake_nb.jupyter.html import visible
-from geolake_nb.scan.mapped_column import mapped_column
+from geolake_nb.scan.coverage import mapped_column
 
 if TYPE_CHECKING:
     import folium

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from geolake_nb.expressions.predicate import ColumnPath
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.operators import Literal
-    from geolake_nb.scan.collator import Collator
+    from geolake_nb.scan.file_statistics import Collator
 
 __all__ = ["RowFilter", "RowTest"]
 

@@ -24,11 +24,11 @@ from geolake_nb.model.schema import split_path
 from geolake_nb.parquet.footer import read_sized_metadata, row_groups
 from geolake_nb.parquet.opening import open_parquet_file
 from geolake_nb.scan.data_files import require_parquet
+from geolake_nb.scan.explain import prune_row_groups
 from geolake_nb.scan.file_fields import geo_file_fields
 from geolake_nb.scan.file_reader import FileReader
 from geolake_nb.scan.file_statistics import known_files
 from geolake_nb.scan.prune import prune
-from geolake_nb.scan.prune_row_groups import prune_row_groups
 from geolake_nb.scan.result_schema import ResultTypes
 from geolake_nb.scan.row_filter import RowFilter
 
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import Field
-    from geolake_nb.scan.collator import Collator
     from geolake_nb.scan.data_file import DataFile, RowSource
+    from geolake_nb.scan.file_statistics import Collator
     from geolake_nb.scan.prune import PruneInput, PruneResult
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress

@@ -1,4 +1,8 @@
-"""The statistics of geo columns in one data file or a part of its row groups, from every value in them."""
+"""What the values in a data file show: statistics of geo columns, strings, and where NaN is.
+
+Parquet's minima and maxima cannot represent NaN, and many writers write the range of the other values. In Spark NaN is
+greater than any number, and Spark skips a row group by that range: the rows with NaN are lost.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +14,135 @@ import pyarrow as pa
 from geolake_nb.errors import GeolakeError
 from geolake_nb.geo.bounds import column_stats
 from geolake_nb.model.statistics import ColumnStats, Problem, merge
-from geolake_nb.model.types import RasterType, StructType
+from geolake_nb.model.types import PrimitiveType, RasterType, StringType, StructType
+from geolake_nb.parquet.column_ranges import FLOATS, has_nan
+from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.parquet.footer_boxes import locate
 from geolake_nb.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.parquet.schema import PATH_KEY
 from geolake_nb.raster_data.arrow import METADATA_FIELDS, metadata_columns
 from geolake_nb.raster_data.footprint import raster_stats
-from geolake_nb.scan.data_files import inside_structs, leaf_values
+from geolake_nb.scan.data_files import data_keys, inside_structs, leaf_values
+from geolake_nb.scan.file_fields import file_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
 
+    from geolake_nb.model.collation import Collation
+    from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.table_format import FileField
     from geolake_nb.model.types import Field, GeographyType, GeometryType
-    from geolake_nb.parquet.footer import FileView, FooterReader
+    from geolake_nb.parquet.footer import FileView
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["GroupStats", "ScanColumn", "scan_groups", "scan_part"]
+__all__ = [
+    "CollatedString",
+    "GroupStats",
+    "ScanColumn",
+    "distinct_strings",
+    "files_hiding_nan",
+    "scan_groups",
+    "scan_part",
+]
 
 _BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True, slots=True)
+class CollatedString:
+    """A string column of a table that compares by a collation, as in data files and statistics."""
+
+    path: tuple[str, ...]
+    """Its logical names."""
+    physical: tuple[str, ...]
+    field_id: int | None
+    collation: Collation
+    """Without a version, as in the schema."""
+
+
+def distinct_strings(
+    storage: Storage, key: str, columns: Sequence[CollatedString], *, reader: FooterReader
+) -> Iterator[tuple[int, pa.Array]]:
+    """The strings of each column, by its index, in chunks without duplicates and nulls; rows that a deletion vector
+    deletes count too. There are none for a column that the file lacks or has with another type."""
+    with open_parquet_file(storage, key, pre_buffer=True) as file:
+        view = reader.view(file.metadata, where=f"{storage.location}/{key}")
+        for index, column in enumerate(columns):
+            for values in _strings(file, view, column):
+                yield index, values
+
+
+def _strings(file: pq.ParquetFile, view: FileView, column: CollatedString) -> Iterator[pa.Array]:
+    from geolake_nb.parquet.schema import PATH_KEY
+
+    field = view.find(column.physical, field_id=column.field_id)
+    # Some writers do not mark strings, and engines read their binary columns as strings.
+    is_bytes = field is not None and isinstance(field.type, PrimitiveType) and field.type.name == "binary"
+    if field is None or not (isinstance(field.type, StringType) or is_bytes):
+        return
+    name = str(field.metadata.get(PATH_KEY, ".".join(column.physical)))
+    for batch in value_batches(file, [name], rows=_BATCH_ROWS):
+        if not _is_one_leaf(batch.schema):
+            return  # a name with a dot is ambiguous with the path of another column
+        values = leaf_values(pa.chunked_array([batch.column(0)])).unique().drop_null()
+        # UTF-8 is not checked here: the engine orders the strings as they are.
+        yield values.cast(pa.string(), safe=False)
+
+
+def _is_one_leaf(schema: pa.Schema) -> bool:
+    fields = list(schema)
+    while len(fields) == 1 and pa.types.is_struct(fields[0].type):
+        fields = list(fields[0].type)
+    return len(fields) == 1 and not pa.types.is_nested(fields[0].type)
+
+
+def files_hiding_nan(
+    storage: Storage,
+    snapshot: Snapshot,
+    positions: Sequence[int],
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> pa.Table:
+    """`path, column`: the floating-point columns of data files with a NaN outside of a row group's minimum and maximum.
+
+    Args:
+        storage: reads the data files.
+        snapshot: the table.
+        positions: rows of its file table.
+        on_progress: called with the number of files done and of all files.
+    """
+    fields = file_fields(snapshot, lambda column: column.type in FLOATS)
+    keys, stored = data_keys(snapshot), snapshot.files.table["path"]
+    paths: list[str] = []
+    columns: list[str] = []
+    for done, position in enumerate(positions if fields else (), start=1):
+        for column in _columns_hiding_nan(storage, keys[position], fields):
+            paths.append(stored[position].as_py())
+            columns.append(column)
+        if on_progress is not None:
+            on_progress(done, len(positions))
+    return pa.table({"path": pa.array(paths, pa.string()), "column": pa.array(columns, pa.string())})
+
+
+def _columns_hiding_nan(storage: Storage, key: str, fields: Mapping[str, FileField]) -> Iterator[str]:
+    with open_parquet_file(storage, key) as file:
+        view = FooterReader().view(file.metadata, where=f"{storage.location}/{key}")
+        for name, here in fields.items():
+            stored = view.find(here.parts, field_id=here.id)
+            leaf = None if stored is None else view.leaves.get(str(stored.metadata.get(PATH_KEY, "")))
+            if stored is None or leaf is None or stored.type not in FLOATS:
+                continue
+            chunks = [file.metadata.row_group(group).column(leaf) for group in range(file.metadata.num_row_groups)]
+            bounded = [
+                group
+                for group, chunk in enumerate(chunks)
+                if chunk.statistics is not None and chunk.statistics.has_min_max
+            ]
+            batches = value_batches(file, [file.metadata.schema.column(leaf).path], rows=_BATCH_ROWS, groups=bounded)
+            if bounded and any(has_nan(leaf_values(pa.chunked_array([batch.column(0)]))) for batch in batches):
+                yield name
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.delta.collate import CollateJob
     from geolake_nb.model.change import Change
     from geolake_nb.model.collation_stats import CollationHints
-    from geolake_nb.scan.string_scan import CollatedString
+    from geolake_nb.scan.value_scan import CollatedString
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.storage.storage import Storage
 
@@ -126,7 +126,7 @@ def _reader(
         import pyarrow as pa
 
         from geolake_nb.parquet.footer import FooterReader
-        from geolake_nb.scan.string_scan import distinct_strings
+        from geolake_nb.scan.value_scan import distinct_strings
 
         reader = FooterReader()
         for batch in batches:

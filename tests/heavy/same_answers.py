@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from geolake_nb.scan.explain import explain
-from geolake_nb.scan.reason import ScanReason
+from geolake_nb.scan.prune import ScanReason
 from geolake_nb.spark.collator import collator_of
 from tests.iceberg_spark import IcebergSpark
 from tests.promises import partition_queries, query_fixtures

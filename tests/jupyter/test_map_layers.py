@@ -18,8 +18,7 @@ from geolake_nb.jupyter.map_layers import FLAGS, NO_BOX, NO_PLACE, OUT_OF_RANGE,
 from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.types import GeographyType, RasterType
-from geolake_nb.scan.coverage import overlap_depth
-from geolake_nb.scan.mapped_column import mapped_column
+from geolake_nb.scan.coverage import mapped_column, overlap_depth
 from tests.jupyter.mapped_tables import mapped_snapshot, random_boxes, touching
 
 

@@ -44,7 +44,7 @@ def assert_says(shown: GeolakeMap, result) -> None:
 
 
 def gl_reasons(result) -> list:
-    from geolake_nb.scan.reason import SCAN_REASONS
+    from geolake_nb.scan.prune import SCAN_REASONS
 
     return [SCAN_REASONS[code] for code in result.pruning.reasons]
 

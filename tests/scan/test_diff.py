@@ -18,8 +18,7 @@ from geolake_nb.model.types import (
     StringType,
     StructType,
 )
-from geolake_nb.scan.diff import diff
-from geolake_nb.scan.schema_diff import schema_changes
+from geolake_nb.scan.diff import diff, schema_changes
 from tests.scan.snapshots import GEOM, files, geo, snapshot
 
 ONE, TWO = Box(0, 0, 1, 1), Box(5, 5, 6, 6)

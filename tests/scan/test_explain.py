@@ -27,7 +27,7 @@ from geolake_nb.model.types import (
 )
 from geolake_nb.scan.explain import explain
 from geolake_nb.scan.explanation import Amount
-from geolake_nb.scan.reason import ScanReason
+from geolake_nb.scan.prune import ScanReason
 from geolake_nb.storage.storage import Storage
 from tests.scan.snapshots import GEOM, files, geo, snapshot
 

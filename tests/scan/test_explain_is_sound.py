@@ -10,7 +10,7 @@ from geolake_nb.expressions.binding import bind
 from geolake_nb.expressions.projection import project
 from geolake_nb.scan.explain import explain
 from geolake_nb.scan.file_statistics import known_files
-from geolake_nb.scan.reason import ScanReason
+from geolake_nb.scan.prune import ScanReason
 from tests.scan.full_scan import SCHEMA, anchors, matching_rows, random_predicate, random_table
 
 SEEDS = range(17)

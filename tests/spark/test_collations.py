@@ -17,7 +17,7 @@ from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.collation_stats import CollationHints
-from geolake_nb.scan.string_scan import CollatedString
+from geolake_nb.scan.value_scan import CollatedString
 from geolake_nb.spark.applying import JobContext
 from geolake_nb.spark.collated_stats import collated_ranges, with_collated_stats
 from geolake_nb.spark.collation_check import spark_collations

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.repair.scan_job import NewStats
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.types import GeographyType
-    from geolake_nb.scan.string_scan import CollatedString
+    from geolake_nb.scan.value_scan import CollatedString
     from geolake_nb.text.json_text import JsonPath
 
 __all__ = [
@@ -237,7 +237,7 @@ def collated_add(add: str, edit: StatsEdit, ranges: Ranges, *, data_change: bool
     already under the same version is left as it is.
 
     >>> from geolake_nb.model.collation import Collation
-    >>> from geolake_nb.scan.string_scan import CollatedString
+    >>> from geolake_nb.scan.value_scan import CollatedString
     >>> de = Collation("icu", "de")
     >>> edit = StatsEdit((CollatedString(("n",), ("n",), None, de),), ((de, "78.3"),))
     >>> made = collated_add('{"path":"a","dataChange":true,"stats":"{}"}', edit, {("n",): ("ä", "Z")})

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from geolake_nb.formats.delta.log_segment import LogSegment
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.scan.string_scan import CollatedString
+    from geolake_nb.scan.value_scan import CollatedString
     from geolake_nb.storage.storage import Storage
 
 __all__ = [

@@ -18,7 +18,7 @@ from geolake_nb.model.collation import COLLATIONS_KEY, Collation
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import ListType, MapType, StringType
-from geolake_nb.scan.string_scan import CollatedString
+from geolake_nb.scan.value_scan import CollatedString
 from geolake_nb.text.json_text import edited, member, with_member
 from geolake_nb.text.messages import printable
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import DataType, Field
     from geolake_nb.parquet.column_ranges import ColumnRange
     from geolake_nb.parquet.writer import Layout, WrittenFile
-    from geolake_nb.scan.string_scan import CollatedString
+    from geolake_nb.scan.value_scan import CollatedString
 
 __all__ = ["DeltaTarget", "add_action", "cut_maximum", "cut_minimum", "encoded_path", "stats_text"]
 

@@ -22,7 +22,7 @@ from geolake_nb.model.schema import join_path, split_path, type_name
 from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType
 from geolake_nb.parquet.footer import parse_footer, read_footers
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.value_scan import ScanColumn
 from geolake_nb.text.messages import plural
 

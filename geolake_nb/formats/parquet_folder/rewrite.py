@@ -25,7 +25,7 @@ from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.parquet.footer import read_footers
 from geolake_nb.parquet.geo_property import CoveringColumn
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from geolake_nb.formats.parquet_folder.file_changes import FileState
 from geolake_nb.formats.parquet_folder.journal import changes_of, kept_files, read_journal
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from geolake_nb.jupyter.card_parts import card, folded, grid, left_out, name, plural, title
 from geolake_nb.jupyter.html import tag
 from geolake_nb.scan.diff import coverage_text
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from geolake_nb.jupyter.card_parts import bar, card, command, folded, grid, left_out, name, plural, title
 from geolake_nb.jupyter.cards.engines import engines
 from geolake_nb.jupyter.html import tag
-from geolake_nb.scan.explanation_text import amount_text, bytes_text, complete_text
-from geolake_nb.scan.mapped_column import filtered_column
+from geolake_nb.scan.coverage import filtered_column
+from geolake_nb.scan.explanation import amount_text, bytes_text, complete_text
 
 if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Markup

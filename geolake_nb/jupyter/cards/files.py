@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from geolake_nb.jupyter.card_parts import card, grid, left_out, name, plural
 from geolake_nb.jupyter.html import tag
 from geolake_nb.model.file_table import plain_values
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

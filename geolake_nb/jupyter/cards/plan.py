@@ -8,7 +8,7 @@ from geolake_nb.changes.change_text import base_text
 from geolake_nb.jupyter.card_parts import card, facts, folded, left_out, plural, title
 from geolake_nb.jupyter.cards.engines import engines, locked_out
 from geolake_nb.jupyter.html import tag
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import shortened
 
 if TYPE_CHECKING:

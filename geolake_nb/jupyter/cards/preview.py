@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import bar, card, grid, name, plural
 from geolake_nb.jupyter.html import join, tag
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
     from geolake_nb.changes.preview import Preview, PreviewSide

@@ -16,7 +16,7 @@ from geolake_nb.jupyter.cards.schema import collated_strings, geo_columns, tree
 from geolake_nb.jupyter.html import join, tag
 from geolake_nb.scan.coverage import coverage
 from geolake_nb.scan.engines import engine_facts
-from geolake_nb.scan.explanation_text import bytes_text
+from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
     from geolake_nb.api.table import Table

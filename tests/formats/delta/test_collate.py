@@ -12,7 +12,7 @@ from geolake_nb.formats.delta.add_action import StatsEdit, collated_add, lacks
 from geolake_nb.formats.delta.collate import finish_collations, with_versions
 from geolake_nb.formats.delta.protocol import read_protocol
 from geolake_nb.model.collation import Collation
-from geolake_nb.scan.string_scan import CollatedString
+from geolake_nb.scan.value_scan import CollatedString
 
 V = "78.3.0.0"
 DE, CI = Collation("icu", "de_CI"), Collation("icu", "UNICODE_CI")
