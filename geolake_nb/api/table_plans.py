@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from geolake_nb.api.column_types import parse_column_types
 from geolake_nb.api.opening import whole_number
 from geolake_nb.formats.registry import FORMATS, PARQUET
 from geolake_nb.model.change import of_table
+from geolake_nb.model.types import parse_column_types
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from geolake_nb.api.column_types import ColumnTypesInput
     from geolake_nb.api.plan import Plan
     from geolake_nb.formats.base import Format, TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import ColumnTypesInput
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 

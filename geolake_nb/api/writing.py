@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.api.column_types import parse_column_types
 from geolake_nb.api.input_rows import input_rows
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG
+from geolake_nb.model.types import parse_column_types
 from geolake_nb.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.api.column_types import ColumnTypesInput
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.formats.base import Format, TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.types import ColumnTypesInput
     from geolake_nb.text.messages import Progress
 
 __all__ = ["plan_convert", "plan_write", "write"]

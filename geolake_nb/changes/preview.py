@@ -23,11 +23,11 @@ from geolake_nb.expressions.predicate import Spatial, SpatialOp
 from geolake_nb.expressions.projection import Statistics
 from geolake_nb.geo.bounds import row_boxes
 from geolake_nb.model.box import Box
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.change import Verb
 from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.file_table import AXES, FileTable, GeoStatsColumns
 from geolake_nb.model.schema import split_path
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.model.types import GeographyType, GeometryType, StructType
 from geolake_nb.scan.coverage import OverlapDepth, overlap_depth, union_box
 from geolake_nb.scan.explanation import bytes_text

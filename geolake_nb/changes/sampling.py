@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.model.schema import split_path
+from geolake_nb.model.snapshot import file_field
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.parquet.column_ranges import arrow_type_of
 from geolake_nb.scan.data_files import inside_structs
-from geolake_nb.scan.file_fields import file_field
 from geolake_nb.storage.hive_paths import partition_text
 
 if TYPE_CHECKING:

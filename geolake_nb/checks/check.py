@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.checks.evidence import Evidence, deep_table
 from geolake_nb.checks.finding import Finding, Findings, SkippedCheck
+from geolake_nb.model.snapshot import geo_file_fields
 from geolake_nb.parquet.schema import footer_facts
-from geolake_nb.scan.file_fields import geo_file_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa

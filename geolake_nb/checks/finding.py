@@ -14,7 +14,7 @@ from geolake_nb.text.messages import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geolake_nb.model.spec_reference import SpecReference
+    from geolake_nb.model.table_format import SpecReference
 
 __all__ = ["Finding", "Findings", "Scope", "Severity", "SkippedCheck"]
 
@@ -85,7 +85,7 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """The finding as plain values with stable keys, ready for JSON.
 
-        >>> from geolake_nb.model.spec_reference import SpecReference
+        >>> from geolake_nb.model.table_format import SpecReference
         >>> spec = SpecReference("Parquet geospatial", "Bounding Box")
         >>> Finding("bounds.missing", Severity.WARNING, Scope("geom"), "no box", spec).to_dict()["scope"]
         {'column': 'geom', 'paths': [], 'count': 0, 'unit': 'files'}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.checks.evidence import Evidence
     from geolake_nb.checks.finding import Severity
-    from geolake_nb.model.spec_reference import SpecReference
+    from geolake_nb.model.table_format import SpecReference
 
 __all__ = ["Fault", "Needs", "Rule", "Skip"]
 

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from geolake_nb.model.crs import CRS84
-from geolake_nb.model.type_text import to_delta_text
+from geolake_nb.model.types import to_delta_text
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ def geo_types(words: Iterable[str]) -> dict[str, GeometryType | GeographyType]:
     Traceback (most recent call last):
     geolake_nb.errors.GeolakeError: 'geom' is not COLUMN=TYPE; write geom=geometry(OGC:CRS84)
     """
-    from geolake_nb.model.type_text import geo_type
+    from geolake_nb.model.types import geo_type
 
     types = {}
     for word in words:

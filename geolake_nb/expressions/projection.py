@@ -17,10 +17,9 @@ from geolake_nb.errors import PredicateError
 from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial, leaves
 from geolake_nb.expressions.predicate import And, ColumnPath, Not, Or, Predicate
 from geolake_nb.expressions.query_window import WhyNoWindow, query_window
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.operators import ComparisonOp, SpatialOp
-from geolake_nb.model.scalar_column import NoOrderError, ScalarColumn
 from geolake_nb.model.schema import join_path
+from geolake_nb.model.statistics import BoxColumn, NoOrderError, ScalarColumn
 from geolake_nb.model.types import PrimitiveType
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geolake_nb.errors import GeolakeError, PredicateError
-from geolake_nb.geo.nesting import may_nest_deeply, readable_geometry_text
-from geolake_nb.geo.wkb import read_wkb
+from geolake_nb.geo.wkb import may_nest_deeply, read_wkb, readable_geometry_text
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import Crs
 from geolake_nb.text.messages import shortened

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.expressions.binding import BoundSpatial, GeoType
-    from geolake_nb.model.box_column import BoxColumn
+    from geolake_nb.model.statistics import BoxColumn
 
 __all__ = ["QueryWindow", "WhyNoWindow", "query_window"]
 

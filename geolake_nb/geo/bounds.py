@@ -21,11 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CrsError, SchemaError
-from geolake_nb.geo.nesting import readable_geometry_text
+from geolake_nb.geo.wkb import readable_geometry_text
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.statistics import ColumnStats, Problem
-from geolake_nb.model.type_text import geo_type
-from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType, geo_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,19 +1,144 @@
-"""How far boxes exceed other boxes, vectorized over many files."""
+"""How far boxes exceed other boxes, and which of them a scan may rely on, many at a time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.model.file_table import AXES, has_column
+from geolake_nb.model.types import GeographyType, GeometryType
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["ROUNDING_ULPS", "BoxSides", "Misses", "excess", "misses", "union_by"]
+    from geolake_nb.model.file_table import GeoStatsColumns
+    from geolake_nb.model.types import RasterType
+
+__all__ = [
+    "ROUNDING_ULPS",
+    "VERTICES_ONLY",
+    "BoxSides",
+    "Misses",
+    "bad_wraps",
+    "excess",
+    "may_wrap",
+    "misses",
+    "union_by",
+    "usable_bounds",
+    "wrap_problem",
+]
+
+
+def may_wrap(type_: GeometryType | GeographyType | RasterType) -> bool:
+    """Whether xmin > xmax means the antimeridian: x must be known to be a longitude in degrees.
+
+    >>> from geolake_nb.model.crs import Crs
+    >>> [may_wrap(GeometryType(Crs(text))) for text in ("OGC:CRS84", "EPSG:3857", "SRID:0", "NOBODY:1")]
+    [True, False, False, False]
+    """
+    if isinstance(type_, GeometryType):
+        return type_.crs.is_geographic
+    # Havasu, Raster bounds: those of rasters are in WGS 84.
+    return not (isinstance(type_, GeographyType) and type_.crs.is_projected)
+
+
+def wrap_problem(xmin: float, xmax: float, type_: GeometryType | GeographyType | RasterType) -> str | None:
+    """Why a box with these sides bounds nothing, `None` where it is not wrapped or may be.
+
+    >>> from geolake_nb.model.crs import Crs
+    >>> wrap_problem(10, 5, GeometryType(Crs("SRID:0")))
+    'the box runs from x = 10 back to 5, and only longitudes wrap; SRID:0 has none'
+    >>> wrap_problem(170, -170, GeometryType()) is None, wrap_problem(5, 10, GeometryType(Crs("SRID:0"))) is None
+    (True, True)
+    """
+    if not xmin > xmax:
+        return None
+    if not may_wrap(type_):
+        crs = type_.crs.name if type_.crs.is_projected else str(type_.crs)  # type: ignore[union-attr]
+        return f"the box runs from x = {xmin} back to {xmax}, and only longitudes wrap; {crs} has none"
+    if max(abs(xmin), abs(xmax)) > 180.0:
+        return f"the box runs from x = {xmin} back to {xmax}, beyond the longitudes from -180 to 180"
+    return None
+
+
+def bad_wraps(
+    xmin: NDArray[np.float64], xmax: NDArray[np.float64], type_: GeometryType | GeographyType | RasterType
+) -> NDArray[np.bool_]:
+    """The boxes with a `wrap_problem`; NaN means no box.
+
+    >>> from geolake_nb.model.crs import Crs
+    >>> bad_wraps(np.array([10.0, 5.0, np.nan]), np.array([5.0, 10.0, np.nan]), GeometryType(Crs("SRID:0"))).tolist()
+    [True, False, False]
+    """
+    with np.errstate(invalid="ignore"):
+        wraps = xmin > xmax
+        # PROJ resolves the CRS only where a box wraps.
+        if wraps.any() and may_wrap(type_):
+            wraps &= (np.abs(xmin) > 180.0) | (np.abs(xmax) > 180.0)
+    return np.asarray(wraps, np.bool_)
+
+
+VERTICES_ONLY = "a geography box of another writer may cover only the vertices, not the edges"
+"""Why a box of a geography is not used: it is not known to cover the edges."""
+
+
+def usable_bounds(
+    stats: GeoStatsColumns,
+    type_: GeometryType | GeographyType | RasterType,
+    *,
+    covers_edges: NDArray[np.bool_] | None = None,
+) -> GeoStatsColumns:
+    """The same without the boxes that a scan cannot rely on, each with its reason.
+
+    `covers_edges` marks the files whose boxes of a geography are known to cover the edges: our own.
+
+    >>> from geolake_nb.model.box import Box
+    >>> from geolake_nb.model.types import geometry
+    >>> from geolake_nb.model.file_table import GeoStatsColumns, sides_of
+    >>> stats = GeoStatsColumns(sides_of([Box(0, 0, 1, 1), Box(10, 2, 5, 9)]))
+    >>> usable_bounds(stats, geometry("EPSG:3857")).problem.to_pylist()[1][:36]
+    'the box runs from x = 10.0 back to 5'
+    """
+    xmin, xmax = (stats.sides[side].to_numpy(zero_copy_only=False) for side in ("xmin", "xmax"))
+    wraps = bad_wraps(xmin, xmax, type_)
+    if wraps.any():
+        stats = _without(stats, wraps, _reasons(xmin, xmax, wraps, type_))
+    if isinstance(type_, GeographyType):
+        known = ~np.isnan(xmin) & ~wraps
+        doubtful = known if covers_edges is None else known & ~covers_edges
+        if doubtful.any():
+            stats = _without(stats, doubtful, VERTICES_ONLY)
+    return stats
+
+
+def _reasons(
+    xmin: NDArray[np.float64],
+    xmax: NDArray[np.float64],
+    wraps: NDArray[np.bool_],
+    type_: GeometryType | GeographyType | RasterType,
+) -> pa.Array:
+    rows = np.flatnonzero(wraps)
+    texts = np.full(len(wraps), None, object)
+    texts[rows] = [wrap_problem(float(xmin[row]), float(xmax[row]), type_) for row in rows.tolist()]
+    return pa.array(texts, pa.string())
+
+
+def _without(stats: GeoStatsColumns, rows: NDArray[np.bool_], reason: pa.Array | str) -> GeoStatsColumns:
+    """The statistics with a reason instead of a box in these rows."""
+    unusable = pa.array(rows)
+    sides = {
+        axis: pc.if_else(unusable, pa.scalar(None, pa.float64()), values.cast(pa.float64()))
+        for axis, values in stats.sides.items()
+    }
+    problem = pc.if_else(unusable, reason, pa.scalar(None, pa.string()))
+    return replace(
+        stats, sides=sides, problem=problem if stats.problem is None else pc.coalesce(stats.problem, problem)
+    )
+
 
 ROUNDING_ULPS = 4
 """A box may miss a coordinate by this many ULPs, of 180 at least, and count as rounded.

@@ -13,7 +13,7 @@ from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
 from geolake_nb.jupyter.collation_names import matching_names
 from geolake_nb.jupyter.editor_parts import Editor, PlanArea, beside, button, control, heading, shown
 from geolake_nb.jupyter.html import tag
-from geolake_nb.model.spark_collations import collation_names
+from geolake_nb.model.collation import collation_names
 from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ __all__ = ["matching_names"]
 def matching_names(names: Iterable[str], text: str) -> list[str]:
     """The names that have all words of a text, those first in which a part begins with the first word.
 
-    >>> from geolake_nb.model.spark_collations import collation_names
+    >>> from geolake_nb.model.collation import collation_names
     >>> matching_names(collation_names(), "de ci")[:2], matching_names(["icu.de"], "fr")
     (['icu.de_CI', 'icu.de_CI_AI'], [])
     >>> matching_names(collation_names(), "de_ci")[-1]

@@ -127,7 +127,7 @@ def box_shapes(placed: PlacedBoxes) -> NDArray[np.object_]:
     """The boxes as shapely's: cut at 180 degrees where they cross it, points and lines where they have no area.
 
     >>> from geolake_nb.model.box import Box
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> from geolake_nb.model.crs import CRS84
     >>> boxes = BoxColumn.from_boxes([Box(170, 0, -170, 1), Box(1, 2, 1, 2), None])
     >>> [shape and shape.wkt for shape in box_shapes(place_boxes(boxes, CRS84))]  # doctest: +ELLIPSIS

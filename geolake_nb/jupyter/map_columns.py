@@ -86,7 +86,7 @@ class ColorColumn:
 def color_columns(files: FileTable, placed: PlacedBoxes, *, added: pa.Array | None = None) -> list[ColorColumn]:
     """The columns that the table has values for; `added` is the version that added each file, where it was looked up.
 
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> from geolake_nb.model.crs import CRS84
     >>> from geolake_nb.model.file_table import FileTable
     >>> from geolake_nb.jupyter.map_layers import place_boxes
@@ -131,7 +131,7 @@ def chosen_color(columns: Sequence[ColorColumn], color: str) -> str:
 def overlap_depths(placed: PlacedBoxes) -> _Floats:
     """How many boxes cover the centre of each box, itself included; NaN for a file without bounds.
 
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> from geolake_nb.model.crs import CRS84
     >>> from geolake_nb.jupyter.map_layers import place_boxes
     >>> boxes = BoxColumn.from_sides([0, 0, 170], [0, 0, 0], [2, 2, -170], [2, 2, 1])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from geolake_nb.model.box_column import BoxColumn
+    from geolake_nb.model.statistics import BoxColumn
     from geolake_nb.model.types import GeographyType, GeometryType
 
     _Floats = NDArray[np.float64]
@@ -89,7 +89,7 @@ class Outlines:
 class PlacedBoxes:
     """Boxes in degrees of WGS84, in the order of the files.
 
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> placed = place_boxes(BoxColumn.from_sides([170, np.nan], [0, 0], [-170, 0], [1, 0]), CRS84)
     >>> placed.boxes[0].tolist(), placed.no_bounds.tolist(), placed.problems()
     ([170.0, 0.0, -170.0, 1.0], [False, True], {})
@@ -136,7 +136,7 @@ class PlacedBoxes:
 def place_boxes(boxes: BoxColumn, where: GeometryType | GeographyType | RasterType | Crs) -> PlacedBoxes:
     """The boxes of a column of that type, or in that CRS, on the map.
 
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> metres = BoxColumn.from_sides([0.0], [0.0], [111319.49], [111325.14])
     >>> place_boxes(metres, Crs("EPSG:3857")).boxes.round(6).tolist()
     [[0.0, 0.0, 1.0, 1.0]]

@@ -13,9 +13,9 @@ from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_widget import pack_parts, pack_rings
 from geolake_nb.model.box import Box, union_all
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.schema import join_path
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.model.types import RasterType
 from geolake_nb.scan.coverage import geo_type_of
 from geolake_nb.text.messages import printable

@@ -423,7 +423,7 @@ def map_traits(placed: PlacedBoxes) -> dict[str, Any]:
     """The traits of the boxes and outlines, and notes about those that are not drawn.
 
     >>> from geolake_nb.model.box import Box
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> placed = place_boxes(BoxColumn.from_boxes([None, Box(0, 0, 200, 1)]), CRS84)
     >>> map_traits(placed)["notes"]
     {'no_bounds': 1, 'flagged': 1, 'problems': [['a side is beyond 180 or 90 degrees', 1]]}

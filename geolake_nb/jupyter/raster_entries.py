@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CrsError, RasterError
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.display import Displayable
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.raster_data.raster import Band, PixelType
 from geolake_nb.text.messages import printable, url_without_secrets
 

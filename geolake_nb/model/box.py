@@ -7,12 +7,41 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import BoundError
-from geolake_nb.model import longitude
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Box", "union_all"]
+__all__ = ["Box", "cover", "union_all"]
+
+
+def cover(intervals: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The shortest interval that holds them all; an interval with `west > east` crosses 180 degrees.
+
+    The answer leaves out the widest gap. Of equal gaps the one over the antimeridian wins, so that a
+    cover wraps only where that makes it shorter. -180 and 180 are one meridian, yet both stay inside.
+
+    >>> cover([(170, 180), (-180, -175)])
+    (170, -175)
+    >>> cover([(-90, -90), (90, 90)])
+    (-90, 90)
+    >>> cover([(0, 180), (-180, 0)])
+    (-180, 180)
+    """
+    pieces: list[tuple[float, float]] = []
+    for west, east in intervals:
+        if west > east:
+            pieces += [(west, 180.0), (-180.0, east)]
+        else:
+            pieces.append((west, east))
+    pieces.sort()
+    gap = (pieces[0][0] + 180.0) + (180.0 - max(east for _, east in pieces))
+    start, end = pieces[0][0], max(east for _, east in pieces)
+    reached = pieces[0][1]
+    for west, east in pieces[1:]:
+        if west - reached > gap:
+            gap, start, end = west - reached, west, reached
+        reached = max(reached, east)
+    return start, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +134,7 @@ class Box:
             (-180.0, 170.0)
         """
         if circular or self.wraps or other.wraps:
-            xmin, xmax = longitude.cover([(self.xmin, self.xmax), (other.xmin, other.xmax)])
+            xmin, xmax = cover([(self.xmin, self.xmax), (other.xmin, other.xmax)])
         else:
             xmin, xmax = min(self.xmin, other.xmin), max(self.xmax, other.xmax)
         zmin, zmax = _join((self.zmin, self.zmax), (other.zmin, other.zmax))
@@ -161,7 +190,7 @@ def union_all(boxes: Iterable[Box], *, circular: bool = False) -> Box | None:
     for part in parts[1:]:
         whole = whole.union(part, circular=circular)
     if circular or whole.wraps:
-        xmin, xmax = longitude.cover([(part.xmin, part.xmax) for part in parts])
+        xmin, xmax = cover([(part.xmin, part.xmax) for part in parts])
         sides = (whole.zmin, whole.zmax, whole.mmin, whole.mmax)
         whole = Box(xmin, whole.ymin, xmax, whole.ymax, *sides)
     return whole

@@ -13,9 +13,8 @@ from geolake_nb.errors import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from geolake_nb.model.engine_fact import EngineFact
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.table_format import TableFormat
+    from geolake_nb.model.table_format import EngineFact, TableFormat
 
 __all__ = ["Change", "IrreversibleStep", "Job", "Reads", "Verb", "of_table"]
 

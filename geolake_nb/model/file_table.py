@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.display import Displayable
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""One model of a table at one version, whatever its format."""
+"""One model of a table at one version, whatever its format, and how its data files name its columns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.model.display import Displayable
+from geolake_nb.model.schema import join_path, split_path
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -13,11 +14,12 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from geolake_nb.model.file_table import FileTable
-    from geolake_nb.model.scalar_column import ScalarColumn
     from geolake_nb.model.schema import Schema
-    from geolake_nb.model.table_format import TableFormat
+    from geolake_nb.model.statistics import ScalarColumn
+    from geolake_nb.model.table_format import FileField, TableFormat
+    from geolake_nb.model.types import Field
 
-__all__ = ["Feature", "History", "Protocol", "Snapshot", "VersionInfo"]
+__all__ = ["Feature", "History", "Protocol", "Snapshot", "VersionInfo", "file_field", "file_fields", "geo_file_fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +109,23 @@ class Snapshot:
     """Details of this format, a frozen object of its package, for checks and plans."""
     scalars: Callable[[tuple[str, ...]], ScalarColumn | None] = field(default=lambda _: None)
     """Min, max and null count of a primitive column in every file, by logical path, in the order of `files`."""
+
+
+def file_field(snapshot: Snapshot, path: str) -> FileField:
+    """How the data files of a table name the column of this path."""
+    wanted = snapshot.schema.find(path)
+    spelled = next((parts for parts, field in snapshot.schema.walk_parts() if field is wanted), split_path(path))
+    return snapshot.format.field_naming(snapshot)(spelled, wanted)
+
+
+def geo_file_fields(snapshot: Snapshot) -> dict[str, FileField]:
+    """The same for every geo column, by path."""
+    geo = {id(column) for _, column in snapshot.schema.geo_columns()}
+    return file_fields(snapshot, lambda column: id(column) in geo)
+
+
+def file_fields(snapshot: Snapshot, is_wanted: Callable[[Field], bool]) -> dict[str, FileField]:
+    """The same of the columns that are wanted, by path."""
+    naming = snapshot.format.field_naming(snapshot)
+    columns = [(parts, column) for parts, column in snapshot.schema.walk_parts() if is_wanted(column)]
+    return {join_path(parts): naming(parts, column) for parts, column in columns}

@@ -1,11 +1,10 @@
-"""The questions that engines ask about the format of a table, with the answers of a format without anything special."""
+"""The questions that engines ask about the format of a table, with the answers of a format without any."""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
-
-from geolake_nb.model.spec_reference import SpecReference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,14 +13,94 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.model.collation import Collation
-    from geolake_nb.model.engine_fact import TableKind
-    from geolake_nb.model.scalar_column import ScalarColumn
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.statistics import ScalarColumn
     from geolake_nb.model.types import DataType, Field
 
     FieldNaming = Callable[[tuple[str, ...], Field], "FileField"]
 
-__all__ = ["CollatedFiles", "FileField", "TableFormat"]
+__all__ = ["AS_OF", "Answer", "CollatedFiles", "EngineFact", "FileField", "SpecReference", "TableFormat", "TableKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecReference:
+    """The section of a document that has the rule.
+
+    >>> print(SpecReference("Parquet geospatial", "Bounding Box"))
+    Parquet geospatial, Bounding Box
+    """
+
+    document: str
+    section: str
+
+    def __str__(self) -> str:
+        return f"{self.document}, {self.section}"
+
+
+AS_OF = "2026-11"
+"""The month in which the facts were gathered."""
+
+
+class Answer(enum.Enum):
+    """Whether an engine supports something."""
+
+    YES = "yes"
+    """It does."""
+    NO = "no"
+    """It does not."""
+    UNKNOWN = "not known"
+    """No source documents it, and it was not tested."""
+
+
+class TableKind(enum.Enum):
+    """The kinds of tables that engines differ on."""
+
+    DELTA_GEO = "Delta with geospatial types"
+    """The feature `geospatial`, or a preview of it."""
+    DELTA_COLLATED = "Delta with collations"
+    """The feature `collations`, or a preview of it."""
+    ICEBERG_GEO = "Iceberg v3 with geo types"
+    """`geometry` and `geography` columns of format version 3."""
+    HAVASU = "Havasu"
+    """Geometry and raster columns on Iceberg v1 or v2."""
+    PARQUET_GEO = "Parquet with geo types"
+    """GEOMETRY or GEOGRAPHY logical types, or GeoParquet metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFact:
+    """What one engine does with one kind of table; `note` adds what yes and no leave out."""
+
+    engine: str
+    kind: TableKind
+    reads: Answer
+    writes: Answer
+    skips_geometry: Answer
+    """Whether a spatial filter on a geometry leaves files or row groups unread by their boxes."""
+    skips_geography: Answer
+    note: str
+    source: str
+    as_of: str = AS_OF
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fact with plain values: `engine, kind, reads, writes, skips_geometry, skips_geography, note,
+        source, as_of`.
+
+        >>> from geolake_nb.scan.engines import ENGINE_FACTS
+        >>> ENGINE_FACTS[0].to_dict()["reads"]
+        'yes'
+        """
+        return {
+            "engine": self.engine,
+            "kind": self.kind.value,
+            "reads": self.reads.value,
+            "writes": self.writes.value,
+            "skips_geometry": self.skips_geometry.value,
+            "skips_geography": self.skips_geography.value,
+            "note": self.note,
+            "source": self.source,
+            "as_of": self.as_of,
+        }
 
 
 @dataclass(frozen=True, slots=True)

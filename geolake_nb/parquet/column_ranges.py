@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import UnsupportedTableError
-from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import PrimitiveType, StringType
 from geolake_nb.parquet.schema import PATH_KEY
 

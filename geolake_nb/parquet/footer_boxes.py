@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from geolake_nb.errors import BoundError
 from geolake_nb.geo.bound_codec import from_parquet_statistics, parquet_type_codes, widened_float32
-from geolake_nb.geo.usable_bounds import VERTICES_ONLY
-from geolake_nb.geo.wrapped_boxes import may_wrap as can_wrap
-from geolake_nb.geo.wrapped_boxes import wrap_problem
+from geolake_nb.geo.box_comparison import VERTICES_ONLY, wrap_problem
+from geolake_nb.geo.box_comparison import may_wrap as can_wrap
 from geolake_nb.model.box import Box
 from geolake_nb.model.file_table import BoundSource, GeoStatsColumns, sides_of
 from geolake_nb.model.schema import type_name

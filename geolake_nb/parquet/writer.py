@@ -13,7 +13,7 @@ import pyarrow as pa
 from geolake_nb import __version__
 from geolake_nb.errors import GeolakeError, RasterError, SchemaError, StorageError
 from geolake_nb.geo.bounds import column_stats
-from geolake_nb.geo.stored_values import srids_of
+from geolake_nb.geo.encodings import srids_of
 from geolake_nb.model.schema import join_path, type_name
 from geolake_nb.model.statistics import ColumnStats, merge
 from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, RasterType, StructType

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geolake_nb.errors import CrsError, RasterError
-from geolake_nb.geo.patch_bounds import MAX_STEP, patch_box, plane_box
+from geolake_nb.geo.box_transform import MAX_STEP, patch_box, plane_box
 from geolake_nb.model.box import Box, union_all
 from geolake_nb.model.crs import Crs, CrsForm
 from geolake_nb.model.statistics import ColumnStats, Problem

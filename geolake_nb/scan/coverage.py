@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.expressions.predicate import Predicate
-    from geolake_nb.model.box_column import BoxColumn
     from geolake_nb.model.file_table import FileTable
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.statistics import BoxColumn
 
 __all__ = [
     "FEWEST_FILES",
@@ -174,7 +174,7 @@ def _coverage(files: FileTable, name: str, *, circular: bool) -> Coverage:
 def union_box(boxes: BoxColumn, *, circular: bool = False) -> Box | None:
     """The smallest box around those that are known; with `circular`, x is a longitude and may wrap to stay small.
 
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> union_box(BoxColumn.from_boxes([Box(170, 0, 175, 1), Box(-175, 0, -170, 1)]), circular=True).xmin
     170.0
     >>> union_box(BoxColumn.from_boxes([None])) is None
@@ -194,7 +194,7 @@ def union_box(boxes: BoxColumn, *, circular: bool = False) -> Box | None:
 
 
 def _cover(west: NDArray[np.float64], east: NDArray[np.float64], wraps: NDArray[np.bool_]) -> tuple[float, float]:
-    """The shortest interval of longitudes around all, as `geolake_nb.model.longitude.cover`, on arrays."""
+    """The shortest interval of longitudes around all, as `geolake_nb.model.box.cover`, on arrays."""
     starts = np.concatenate([west, np.full(int(wraps.sum()), -180.0)])
     ends = np.concatenate([np.where(wraps, 180.0, east), east[wraps]])
     order = np.argsort(starts, kind="stable")
@@ -212,7 +212,7 @@ def overlap_depth(boxes: BoxColumn) -> OverlapDepth | None:
 
     Up to 4,096 boxes every centre is sampled, beyond that 512 of them, evenly spaced in the list.
 
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> apart = [Box(x, 0, x + 1, 1) for x in range(0, 20, 2)]
     >>> overlap_depth(BoxColumn.from_boxes(apart)).mean
     1.0

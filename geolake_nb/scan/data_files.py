@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import RasterError, UnsupportedTableError
-from geolake_nb.geo.nesting import may_nest_deeply, readable_geometry_text
+from geolake_nb.geo.wkb import may_nest_deeply, readable_geometry_text
 from geolake_nb.model.file_table import has_column
+from geolake_nb.model.snapshot import file_field, geo_file_fields
 from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, RasterType
 from geolake_nb.parquet.footer import FooterReader, read_metadata
 from geolake_nb.parquet.geoparquet import wkb_of_coordinates
 from geolake_nb.parquet.opening import Room, column_leaves, open_parquet_file, value_batches
 from geolake_nb.parquet.schema import PATH_KEY
-from geolake_nb.scan.file_fields import file_field, geo_file_fields
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:

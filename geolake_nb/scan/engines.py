@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from geolake_nb.model.collation import stored_collations
-from geolake_nb.model.engine_fact import Answer, EngineFact, TableKind
+from geolake_nb.model.table_format import Answer, EngineFact, TableKind
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryType, MapType, StringType
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from geolake_nb.expressions.binding import BoundSpatial, bind, leaves
 from geolake_nb.expressions.filter_input import looks_like_degrees, query_crs, read_filter, spatial_parts
 from geolake_nb.expressions.projection import CollatedColumn, Statistics, Verdict
 from geolake_nb.expressions.query_window import WhyNoWindow, query_window
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.file_table import has_column
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import join_path
+from geolake_nb.model.statistics import BoxColumn, ScalarColumn
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import Amount, Explanation, IfComplete, Level, amounts_by_reason, reason_column
 from geolake_nb.scan.file_statistics import known_files, whole, why_no_box, with_versions_of

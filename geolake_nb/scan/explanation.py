@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.expressions.predicate import Predicate
-    from geolake_nb.model.engine_fact import EngineFact
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.table_format import TableFormat
+    from geolake_nb.model.table_format import EngineFact, TableFormat
     from geolake_nb.scan.prune import PruneResult
 
 __all__ = [

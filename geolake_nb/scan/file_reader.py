@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.errors import SchemaError
 from geolake_nb.geo.bounds import wkb_of_texts
-from geolake_nb.geo.wkb_iso import to_iso_wkb
+from geolake_nb.geo.encodings import to_iso_wkb
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import (
     GeographyType,

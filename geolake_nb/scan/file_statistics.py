@@ -13,8 +13,8 @@ from geolake_nb.expressions.predicate import And, ColumnPath, Not, Or, Predicate
 from geolake_nb.expressions.projection import CollatedColumn, Statistics
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.file_table import has_column, physical_rows
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import join_path
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.scan.prune import PruneInput, ScanReason
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.model.box_column import BoxColumn
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.statistics import BoxColumn
     from geolake_nb.model.table_format import CollatedFiles
 
 __all__ = ["Collator", "collated_columns", "known_files", "whole", "why_no_box", "with_versions_of"]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.model.box_column import BoxColumn
     from geolake_nb.model.collation import Collation
+    from geolake_nb.model.statistics import BoxColumn
 
 __all__ = ["SCAN_REASONS", "PruneInput", "PruneResult", "ScanReason", "prune"]
 
@@ -168,7 +168,7 @@ def prune(predicate: Predicate, known: PruneInput) -> PruneResult:
     """The verdict of a bound filter on each part, with the reason.
 
     >>> from geolake_nb.model.box import Box
-    >>> from geolake_nb.model.box_column import BoxColumn
+    >>> from geolake_nb.model.statistics import BoxColumn
     >>> from geolake_nb.expressions.predicate import st_intersects
     >>> from geolake_nb.expressions.binding import bind
     >>> from geolake_nb.model.schema import Schema

@@ -21,11 +21,11 @@ from geolake_nb.errors import CorruptTableError, MissingFileError
 from geolake_nb.expressions.binding import leaves
 from geolake_nb.expressions.predicate import And
 from geolake_nb.model.schema import split_path
+from geolake_nb.model.snapshot import geo_file_fields
 from geolake_nb.parquet.footer import read_sized_metadata, row_groups
 from geolake_nb.parquet.opening import open_parquet_file
 from geolake_nb.scan.data_files import require_parquet
 from geolake_nb.scan.explain import prune_row_groups
-from geolake_nb.scan.file_fields import geo_file_fields
 from geolake_nb.scan.file_reader import FileReader
 from geolake_nb.scan.file_statistics import known_files
 from geolake_nb.scan.prune import prune

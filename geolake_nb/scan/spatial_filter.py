@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from geolake_nb.errors import CrsError, MissingDependencyError, PredicateError
 from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.geo.box_transform import BoxMover, CannotMoveError
-from geolake_nb.geo.nesting import may_nest_deeply
-from geolake_nb.model.box_column import BoxColumn
+from geolake_nb.geo.wkb import may_nest_deeply
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.operators import SpatialOp
 from geolake_nb.model.schema import join_path
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, RasterType
 from geolake_nb.text.messages import plural
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.geo.bounds import column_stats
+from geolake_nb.model.snapshot import file_fields
 from geolake_nb.model.statistics import ColumnStats, Problem, merge
 from geolake_nb.model.types import PrimitiveType, RasterType, StringType, StructType
 from geolake_nb.parquet.column_ranges import FLOATS, has_nan
@@ -23,7 +24,6 @@ from geolake_nb.parquet.schema import PATH_KEY
 from geolake_nb.raster_data.arrow import METADATA_FIELDS, metadata_columns
 from geolake_nb.raster_data.footprint import raster_stats
 from geolake_nb.scan.data_files import data_keys, inside_structs, leaf_values
-from geolake_nb.scan.file_fields import file_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -199,7 +199,7 @@ def scan_groups(
 
 
 def _group(file: pq.ParquetFile, view: FileView, column: ScanColumn, group: int) -> GroupStats:
-    from geolake_nb.geo.wkb_iso import to_iso_wkb
+    from geolake_nb.geo.encodings import to_iso_wkb
 
     iso = True
 

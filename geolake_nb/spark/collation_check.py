@@ -10,7 +10,7 @@ from geolake_nb.errors import CollationError, GeolakeError, RefusedError
 from geolake_nb.formats.delta.schema import from_delta_schema
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.schema import join_path
-from geolake_nb.model.type_text import is_geo_text
+from geolake_nb.model.types import is_geo_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

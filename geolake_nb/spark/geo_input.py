@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import CrsError, SchemaError
-from geolake_nb.geo.stored_values import stored_shapes
-from geolake_nb.geo.wkb_iso import to_iso_wkb
+from geolake_nb.geo.encodings import stored_shapes, to_iso_wkb
 from geolake_nb.geo.wkb_scan import EdgeRules, Scan
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.schema import split_path
@@ -193,7 +192,7 @@ class GeoReader:
     def _from_text(self, array: pa.Array, path: str, geo_input: GeoInput, faults: dict[int, str]) -> pa.Array:
         import shapely
 
-        from geolake_nb.geo.nesting import readable_geometry_text
+        from geolake_nb.geo.wkb import readable_geometry_text
 
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()

@@ -11,7 +11,7 @@ from geolake_nb.checks.finding import Severity
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.delta.file_stats import read_stats
 from geolake_nb.formats.delta.rules import newest_version
-from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import Field, ListType, StringType
 from tests.checks.check_tables import COUNT, PATHS, ROWS, collated_field, delta, delta_details, the_finding
 

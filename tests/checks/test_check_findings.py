@@ -10,7 +10,7 @@ import pytest
 from geolake_nb.checks.finding import Finding, Findings, Scope, Severity, SkippedCheck
 from geolake_nb.formats.rules import RULES
 from geolake_nb.model.snapshot import Protocol
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference
 from tests.checks.check_tables import COUNT, PATHS, delta
 
 SPEC = SpecReference("Parquet geospatial", "Bounding Box")

@@ -14,8 +14,8 @@ from geolake_nb.expressions.predicate import And, Comparison, ComparisonOp, In, 
 from geolake_nb.expressions.predicate_sql import parse_predicate
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.crs import CRS84, Crs
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import Schema
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import (
     Field,
     GeographyType,

@@ -34,11 +34,10 @@ from geolake_nb.expressions.predicate import (
 from geolake_nb.expressions.predicate_sql import parse_predicate
 from geolake_nb.expressions.projection import CollatedColumn, Statistics, Verdict, project, verdict
 from geolake_nb.model.box import Box
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.crs import Crs
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import Schema
+from geolake_nb.model.statistics import BoxColumn, ScalarColumn
 from geolake_nb.model.types import (
     EdgeAlgorithm,
     Field,

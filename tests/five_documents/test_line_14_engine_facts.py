@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from geolake_nb.model.engine_fact import Answer, TableKind
+from geolake_nb.model.table_format import Answer, TableKind
 from geolake_nb.scan.engines import ENGINE_FACTS
 from tests.heavy.engine_facts import Measured, differences, measure_with_spark
 

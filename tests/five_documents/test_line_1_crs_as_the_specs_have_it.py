@@ -14,7 +14,7 @@ import geolake_nb as gl
 from geolake_nb.api.writing import plan_write
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.model.crs import Crs
-from geolake_nb.model.type_text import from_delta_text, from_iceberg_text, geo_type, to_delta_text, to_iceberg_text
+from geolake_nb.model.types import from_delta_text, from_iceberg_text, geo_type, to_delta_text, to_iceberg_text
 from geolake_nb.parquet.schema import to_arrow_type
 from tests.changes.repair_tables import GeoTable, wkb
 from tests.formats.delta import log_maker

@@ -13,8 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 import geolake_nb as gl
 from geolake_nb.errors import CollationError
-from geolake_nb.model.collation import Collation, attach_collations, detach_collations
-from geolake_nb.model.spark_collations import similar_spark_name, spark_name
+from geolake_nb.model.collation import Collation, attach_collations, detach_collations, similar_spark_name, spark_name
 from geolake_nb.model.types import Field, StringType, StructType
 from geolake_nb.scan.engines import engine_facts
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, write_checkpoint

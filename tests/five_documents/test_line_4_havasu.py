@@ -14,7 +14,6 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table.metadata import TableMetadataUtil
 
 import geolake_nb as gl
-from geolake_nb.api.column_types import parse_column_types
 from geolake_nb.api.writing import plan_write
 from geolake_nb.cli.plan_options import geo_types
 from geolake_nb.errors import GeolakeError, RefusedError
@@ -22,8 +21,16 @@ from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import commit_change
 from geolake_nb.formats.havasu.write_target import GEOPARQUET, fitting_inputs, new_columns
 from geolake_nb.model.schema import Schema
-from geolake_nb.model.type_text import geo_type
-from geolake_nb.model.types import Field, GeometryEncoding, GeometryType, ListType, PrimitiveType, StructType
+from geolake_nb.model.types import (
+    Field,
+    GeometryEncoding,
+    GeometryType,
+    ListType,
+    PrimitiveType,
+    StructType,
+    geo_type,
+    parse_column_types,
+)
 from geolake_nb.spark.geo_input import GeoReader
 from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_rows import append, create, opened, planned_table

@@ -13,7 +13,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import CrsError, PredicateError
-from geolake_nb.geo.stored_values import srid_of
+from geolake_nb.geo.encodings import srid_of
 from geolake_nb.model.crs import Crs
 from geolake_nb.parquet.schema import to_arrow_type
 

@@ -2,7 +2,7 @@ import pytest
 import shapely
 
 from geolake_nb.errors import PredicateError, SchemaError
-from geolake_nb.geo.nesting import MAX_NESTING, check_text_nesting, may_nest_deeply, readable_geometry_text
+from geolake_nb.geo.wkb import MAX_NESTING, check_text_nesting, may_nest_deeply, readable_geometry_text
 
 COLLECTION = '{"type": "GeometryCollection", "geometries": ['
 POINT = '{"type": "Point", "coordinates": [1, 2]}'

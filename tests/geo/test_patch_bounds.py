@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from geolake_nb.geo.patch_bounds import patch_box, plane_box
+from geolake_nb.geo.box_transform import patch_box, plane_box
 from geolake_nb.model.box import Box
 
 

@@ -10,7 +10,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.geo.wkb_iso import to_iso_wkb
+from geolake_nb.geo.encodings import to_iso_wkb
 from tests.oracle.wkb_write import NAMES, Shape, collection, point, write
 from tests.strategies import geometries
 

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.model.engine_fact import Answer, TableKind
+from geolake_nb.model.table_format import Answer, TableKind
 from geolake_nb.scan.engines import ENGINE_FACTS
 
 if TYPE_CHECKING:

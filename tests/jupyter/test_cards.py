@@ -20,7 +20,7 @@ from geolake_nb.model.collation import Collation
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.snapshot import Feature, History, Protocol, VersionInfo
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference
 from geolake_nb.model.types import Field, ListType, PrimitiveType, StringType, StructType
 from geolake_nb.scan.engines import ENGINE_FACTS
 from tests import small_tables

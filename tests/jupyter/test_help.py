@@ -8,7 +8,7 @@ import geolake_nb as gl
 from geolake_nb.checks.finding import Finding, Findings, Scope, Severity
 from geolake_nb.formats.rules import RULES
 from geolake_nb.jupyter.cards import render
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference
 from geolake_nb.reference import section
 from tests import small_tables
 from tests.jupyter.html_reading import read, text_of

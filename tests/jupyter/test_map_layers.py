@@ -15,8 +15,8 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.export import box_shapes
 from geolake_nb.jupyter.map_columns import color_columns, overlap_depths
 from geolake_nb.jupyter.map_layers import FLAGS, NO_BOX, NO_PLACE, OUT_OF_RANGE, float32_outward, place_boxes
-from geolake_nb.model.box_column import BoxColumn
 from geolake_nb.model.crs import CRS84, Crs
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.model.types import GeographyType, RasterType
 from geolake_nb.scan.coverage import mapped_column, overlap_depth
 from tests.jupyter.mapped_tables import mapped_snapshot, random_boxes, touching

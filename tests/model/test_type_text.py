@@ -10,21 +10,19 @@ from hypothesis import strategies as st
 
 from geolake_nb.errors import GeolakeError, SchemaError
 from geolake_nb.model.crs import Crs
-from geolake_nb.model.type_text import (
-    from_delta_text,
-    from_iceberg_text,
-    is_geo_text,
-    is_quoted_text,
-    to_delta_text,
-    to_iceberg_text,
-)
 from geolake_nb.model.types import (
     EdgeAlgorithm,
     GeographyType,
     GeometryEncoding,
     GeometryType,
+    from_delta_text,
+    from_iceberg_text,
     geography,
     geometry,
+    is_geo_text,
+    is_quoted_text,
+    to_delta_text,
+    to_iceberg_text,
 )
 
 BOTH = (from_delta_text, from_iceberg_text)

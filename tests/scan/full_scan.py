@@ -22,9 +22,9 @@ from geolake_nb.geo.bounds import BadValueWarning, bounds
 from geolake_nb.model.box import Box, union_all
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.file_table import BoundSource, FileTable, GeoStatsColumns, sides_of
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.snapshot import Protocol, Snapshot
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import (
     Field,
     GeographyType,

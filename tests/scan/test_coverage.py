@@ -7,7 +7,7 @@ import pytest
 import shapely
 
 from geolake_nb.model.box import Box, union_all
-from geolake_nb.model.box_column import BoxColumn
+from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.model.types import Field, GeographyType, GeometryType, RasterType
 from geolake_nb.scan.coverage import FEWEST_FILES, coverage, overlap_depth, union_box
 from geolake_nb.scan.explanation import Amount

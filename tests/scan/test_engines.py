@@ -6,8 +6,8 @@ import pytest
 
 from geolake_nb.formats.registry import DELTA, FORMATS, HAVASU, ICEBERG, PARQUET
 from geolake_nb.model.collation import Collation
-from geolake_nb.model.engine_fact import AS_OF, Answer, TableKind
 from geolake_nb.model.snapshot import Feature, Protocol
+from geolake_nb.model.table_format import AS_OF, Answer, TableKind
 from geolake_nb.model.types import Field, GeometryType, PrimitiveType, StringType
 from geolake_nb.scan.engines import ENGINE_FACTS, engine_facts
 from tests.scan.snapshots import GEOM, files, snapshot

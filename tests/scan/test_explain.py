@@ -14,7 +14,7 @@ from geolake_nb.formats.registry import HAVASU, ICEBERG
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.file_table import sides_of
-from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import (
     Field,
     GeographyType,

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
+from geolake_nb.model.snapshot import file_field, geo_file_fields
 from geolake_nb.parquet.schema import to_arrow_type
-from geolake_nb.scan.file_fields import file_field, geo_file_fields
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata, protocol
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
 from tests.formats.parquet_sets import make_wide

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from geolake_nb.errors import SchemaError
 from geolake_nb.model.schema import join_path, type_name
+from geolake_nb.model.snapshot import geo_file_fields
 from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, RasterType
-from geolake_nb.scan.file_fields import geo_file_fields
 from geolake_nb.scan.value_scan import ScanColumn
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from geolake_nb.checks.evidence import flags
 from geolake_nb.checks.finding import Severity
 from geolake_nb.checks.rule import Fault, Needs, Rule
 from geolake_nb.checks.rules.sources import PARQUET_BOX, PARQUET_CRS, PARQUET_TYPES
-from geolake_nb.geo.usable_bounds import VERTICES_ONLY
+from geolake_nb.geo.box_comparison import VERTICES_ONLY
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.file_table import has_column
 from geolake_nb.model.types import DataType, GeographyType, GeometryType

@@ -22,8 +22,7 @@ from geolake_nb.checks.rules.sources import (
 from geolake_nb.errors import CrsError, SchemaError
 from geolake_nb.model.crs import CRS84, Crs, CrsForm
 from geolake_nb.model.file_table import has_column
-from geolake_nb.model.type_text import to_delta_text
-from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryEncoding, GeometryType, to_delta_text
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.checks.evidence import Evidence
-    from geolake_nb.model.spec_reference import SpecReference
+    from geolake_nb.model.table_format import SpecReference
 
 __all__ = ["CRS_RULES"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from geolake_nb.checks.finding import Severity
 from geolake_nb.checks.rule import Fault, Needs, Rule
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference
 from geolake_nb.model.types import GeographyType, GeometryType
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference
 
 __all__ = [
     "COLLATION_FEATURE",

@@ -29,8 +29,8 @@ from geolake_nb.formats.delta.write import metadata_text, protocol_text, upgrade
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.collation_stats import COLLATIONS_DOMAIN, CollationHints
-from geolake_nb.model.engine_fact import Answer, TableKind
 from geolake_nb.model.schema import join_path, split_path, type_name
+from geolake_nb.model.table_format import Answer, TableKind
 from geolake_nb.model.types import StringType
 from geolake_nb.scan.engines import engine_facts
 

@@ -17,7 +17,7 @@ from geolake_nb.formats.delta.raw_actions import stats_object, stats_objects
 from geolake_nb.formats.delta.stats_json import Leaf, StructLeaves, load_stats, point_boxes, read_leaves
 from geolake_nb.model.collation_stats import collations_in_stats, range_for_filter
 from geolake_nb.model.file_table import BoundSource, GeoStatsColumns
-from geolake_nb.model.scalar_column import ScalarColumn
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:

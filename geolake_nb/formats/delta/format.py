@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from geolake_nb.errors import CollationError
 from geolake_nb.formats.base import Format, VersionChoice
-from geolake_nb.model.engine_fact import TableKind
-from geolake_nb.model.spec_reference import SpecReference
-from geolake_nb.model.table_format import CollatedFiles, FileField
+from geolake_nb.model.table_format import CollatedFiles, FileField, SpecReference, TableKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
     from geolake_nb.model.change import Change
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.collation_stats import CollationHints
-    from geolake_nb.model.scalar_column import ScalarColumn
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
+    from geolake_nb.model.statistics import ScalarColumn
     from geolake_nb.model.table_format import FieldNaming
     from geolake_nb.model.types import DataType, Field
     from geolake_nb.scan.data_file import RowSource

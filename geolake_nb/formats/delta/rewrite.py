@@ -33,8 +33,7 @@ from geolake_nb.formats.delta.write import (
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.model.schema import join_path, split_path, type_name
-from geolake_nb.model.type_text import to_delta_text
-from geolake_nb.model.types import GeographyType, GeometryType, StringType, StructType
+from geolake_nb.model.types import GeographyType, GeometryType, StringType, StructType, to_delta_text
 from geolake_nb.parquet.footer import read_metadata
 from geolake_nb.scan.data_files import data_keys
 from geolake_nb.scan.engines import engine_facts

@@ -22,10 +22,16 @@ from geolake_nb.expressions.sql_text import collation_of_name
 from geolake_nb.formats.delta.details import DeltaDetails, indexed_columns
 from geolake_nb.formats.delta.format import collation_hints
 from geolake_nb.formats.delta.protocol import COLLATIONS_PREVIEWS, GEOSPATIAL_PREVIEWS
-from geolake_nb.model.collation import COLLATIONS_KEY, Collation, stored_collations, stray_collations
+from geolake_nb.model.collation import (
+    COLLATIONS_KEY,
+    Collation,
+    similar_spark_name,
+    spark_name,
+    stored_collations,
+    stray_collations,
+)
 from geolake_nb.model.schema import join_path, split_path
-from geolake_nb.model.spark_collations import similar_spark_name, spark_name
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference
 from geolake_nb.model.types import StringType
 from geolake_nb.text.messages import printable
 

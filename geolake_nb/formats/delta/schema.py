@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.changes.column_types import table_columns
 from geolake_nb.errors import SchemaError
 from geolake_nb.model.schema import Schema, children, join_path, type_name
-from geolake_nb.model.type_text import from_delta_text, is_geo_text, to_delta_text
 from geolake_nb.model.types import (
     DataType,
     Field,
@@ -21,6 +20,9 @@ from geolake_nb.model.types import (
     PrimitiveType,
     StringType,
     StructType,
+    from_delta_text,
+    is_geo_text,
+    to_delta_text,
 )
 from geolake_nb.text.json_text import expect, load_json
 

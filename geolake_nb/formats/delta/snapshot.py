@@ -24,7 +24,7 @@ from geolake_nb.formats.delta.log_replay import LogState, SmallActions, replay
 from geolake_nb.formats.delta.log_segment import LogListing, list_log, newest_log
 from geolake_nb.formats.delta.protocol import read_protocol, refuse_unreadable
 from geolake_nb.formats.delta.schema import from_delta_schema
-from geolake_nb.geo.usable_bounds import usable_bounds
+from geolake_nb.geo.box_comparison import usable_bounds
 from geolake_nb.model.file_table import FileTable
 from geolake_nb.model.schema import Schema, join_path
 from geolake_nb.model.snapshot import Snapshot
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from geolake_nb.expressions.predicate import ColumnPath
-    from geolake_nb.model.scalar_column import ScalarColumn
+    from geolake_nb.model.statistics import ScalarColumn
     from geolake_nb.model.types import Field
     from geolake_nb.storage.storage import Storage
 

@@ -24,12 +24,19 @@ from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.formats.detect import require_no_table
 from geolake_nb.formats.parquet_folder.write import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
-from geolake_nb.model.engine_fact import Answer
 from geolake_nb.model.file_table import FileTable
 from geolake_nb.model.schema import Schema, join_path
 from geolake_nb.model.snapshot import Snapshot
-from geolake_nb.model.type_text import to_delta_text
-from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, PrimitiveType, StructType
+from geolake_nb.model.table_format import Answer
+from geolake_nb.model.types import (
+    GeographyType,
+    GeometryType,
+    ListType,
+    MapType,
+    PrimitiveType,
+    StructType,
+    to_delta_text,
+)
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.text.json_text import edited
 
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.row_sources import InputRows, ParquetRows
     from geolake_nb.changes.write_job import GeoInput
     from geolake_nb.formats.delta.details import DeltaDetails
-    from geolake_nb.model.engine_fact import EngineFact
+    from geolake_nb.model.table_format import EngineFact
     from geolake_nb.model.types import GeoType
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.json_text import JsonPath

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from geolake_nb.formats.iceberg.format import IcebergFormat
-from geolake_nb.model.engine_fact import TableKind
-from geolake_nb.model.spec_reference import SpecReference
+from geolake_nb.model.table_format import SpecReference, TableKind
 from geolake_nb.model.types import RasterType
 
 if TYPE_CHECKING:

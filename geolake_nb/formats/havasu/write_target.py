@@ -17,7 +17,7 @@ from geolake_nb.formats.iceberg.live_rows import PARTITION, carried_type
 from geolake_nb.formats.iceberg.schema import iceberg_columns, with_fresh_ids
 from geolake_nb.formats.iceberg.write_target import ManifestTarget, bytes_text, problem_text
 from geolake_nb.geo.bound_codec import to_havasu_wkb
-from geolake_nb.geo.stored_values import srid_of
+from geolake_nb.geo.encodings import srid_of
 from geolake_nb.model.crs import UNKNOWN_CRS, Crs
 from geolake_nb.model.schema import Schema, children, join_path, split_path, type_name
 from geolake_nb.model.types import (

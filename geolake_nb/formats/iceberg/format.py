@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.base import Format
-from geolake_nb.model.engine_fact import TableKind
-from geolake_nb.model.spec_reference import SpecReference
-from geolake_nb.model.table_format import FileField
+from geolake_nb.model.table_format import FileField, SpecReference, TableKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

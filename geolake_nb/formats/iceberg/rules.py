@@ -11,7 +11,7 @@ from geolake_nb.checks.rules.columns import columns_scope, geo_columns_scope
 from geolake_nb.checks.rules.sources import ICEBERG_TYPES
 from geolake_nb.formats.iceberg.snapshot import IcebergDetails
 from geolake_nb.model.schema import join_path
-from geolake_nb.model.type_text import is_quoted_text
+from geolake_nb.model.types import is_quoted_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,6 @@ from geolake_nb.changes.column_types import table_columns
 from geolake_nb.errors import CorruptTableError, SchemaError
 from geolake_nb.model.crs import UNKNOWN_CRS
 from geolake_nb.model.schema import Schema, children, type_name
-from geolake_nb.model.type_text import from_iceberg_text, is_geo_text, to_iceberg_text
 from geolake_nb.model.types import (
     DataType,
     Field,
@@ -26,6 +25,9 @@ from geolake_nb.model.types import (
     RasterType,
     StringType,
     StructType,
+    from_iceberg_text,
+    is_geo_text,
+    to_iceberg_text,
 )
 from geolake_nb.text.json_text import check_depth, expect, load_json
 

@@ -16,7 +16,7 @@ from geolake_nb.formats.havasu.metadata import havasu_features, havasu_version
 from geolake_nb.formats.iceberg.format import ICEBERG
 from geolake_nb.formats.iceberg.location import PathMap, has_metadata, require_metadata
 from geolake_nb.formats.iceberg.metadata import TableMetadata, read_metadata
-from geolake_nb.geo.usable_bounds import usable_bounds
+from geolake_nb.geo.box_comparison import usable_bounds
 from geolake_nb.model.file_table import (
     PHYSICAL_ROWS,
     BoundSource,
@@ -25,9 +25,9 @@ from geolake_nb.model.file_table import (
     has_column,
     physical_rows,
 )
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import children, join_path
 from geolake_nb.model.snapshot import Feature, Protocol, Snapshot, VersionInfo
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, PrimitiveType, RasterType, StringType
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from geolake_nb.errors import MissingFileError, NotATableError, StorageError
 from geolake_nb.formats.parquet_folder.format import PARQUET
 from geolake_nb.model.file_table import FileTable, GeoStatsColumns
-from geolake_nb.model.scalar_column import ScalarColumn
 from geolake_nb.model.schema import Schema, split_path, type_name
 from geolake_nb.model.snapshot import Feature, Protocol, Snapshot
+from geolake_nb.model.statistics import ScalarColumn
 from geolake_nb.model.types import (
     DataType,
     Field,

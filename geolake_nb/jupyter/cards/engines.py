@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.jupyter.card_parts import folded, grid
 from geolake_nb.jupyter.html import tag
-from geolake_nb.model.engine_fact import Answer
+from geolake_nb.model.table_format import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from geolake_nb.jupyter.html import Markup
-    from geolake_nb.model.engine_fact import EngineFact
+    from geolake_nb.model.table_format import EngineFact
 
 __all__ = ["engines", "locked_out"]
 

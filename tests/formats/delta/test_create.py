@@ -14,8 +14,8 @@ from geolake_nb.formats.delta.schema import delta_columns, from_delta_schema, re
 from geolake_nb.formats.delta.write import NewTable, upgraded_protocol, with_indexed_geo, with_table_id
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.crs import Crs
-from geolake_nb.model.engine_fact import Answer
 from geolake_nb.model.schema import Schema
+from geolake_nb.model.table_format import Answer
 from geolake_nb.model.types import Field, GeometryType, ListType, PrimitiveType, StringType, StructType
 
 LONG = PrimitiveType("int64")

@@ -10,7 +10,7 @@ import geolake_nb as gl
 from geolake_nb.changes.row_matching import match_rows
 from geolake_nb.errors import GeolakeError, RefusedError, SchemaError
 from geolake_nb.formats.delta.rewrite import plan_enable
-from geolake_nb.model.engine_fact import Answer
+from geolake_nb.model.table_format import Answer
 from geolake_nb.model.types import GeometryEncoding
 from tests.formats.delta.log_maker import LogMaker, add, field, metadata
 
