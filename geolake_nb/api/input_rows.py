@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.types import DataType
 
@@ -139,7 +139,7 @@ def _not_arrow(rows: Any, problem: pa.ArrowException, where: str | None) -> Sche
 
 def _frame_rows(frame: Any, columns: Mapping[str, Any], where: str) -> InputRows:
     """A DataFrame with the schema that its JVM knows: PySpark cannot express all of its geo types."""
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows
     from geolake_nb.formats.delta.schema import from_delta_schema
     from geolake_nb.model.schema import join_path, split_path
 
@@ -165,7 +165,7 @@ def _arrow_rows(table: pa.Table, where: str) -> InputRows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows
     from geolake_nb.parquet.schema import from_parquet_schema
 
     file = io.BytesIO()

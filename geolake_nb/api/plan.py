@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.preview import Preview
+    from geolake_nb.changes.rewrite import Preview
     from geolake_nb.formats.base import TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.text.messages import Progress
@@ -91,7 +91,7 @@ class Plan(LiveDisplayable):
             >>> preview.sampled_rows
             12
         """
-        from geolake_nb.changes.preview import preview
+        from geolake_nb.changes.rewrite import preview
         from geolake_nb.spark.row_sources import sample_rows
 
         return preview(

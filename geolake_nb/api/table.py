@@ -510,7 +510,7 @@ class Table(TablePlans, TableViews, Displayable):
     @contextmanager
     def _with_wkb_hint(self) -> Iterator[None]:
         """An error that a geo column is missing names the binary column that could be one."""
-        from geolake_nb.checks.untyped_wkb import typing_hint
+        from geolake_nb.checks.rules.untyped_wkb import typing_hint
 
         try:
             yield

@@ -113,7 +113,7 @@ class TablePlans:
             >>> plan.to_dict()["reads"]["files"]
             3
         """
-        from geolake_nb.changes.packing import Packing
+        from geolake_nb.changes.write_job import Packing
 
         change = self._changeable().plan_rewrite(
             self._storage,

@@ -123,7 +123,7 @@ def plan_write(
 ) -> Plan:
     """The plan of `write`, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
-    from geolake_nb.changes.packing import Packing
+    from geolake_nb.changes.write_job import Packing
     from geolake_nb.model.change import of_table
 
     form = _format(format)
@@ -173,7 +173,7 @@ def plan_convert(
     storage_options: Mapping[str, str] | None = None,
 ) -> Plan:
     """A new table at `target` with the rows of a set of Parquet files."""
-    from geolake_nb.changes.packing import Packing
+    from geolake_nb.changes.write_job import Packing
 
     form = _format(format)
     checked = _properties(properties)

@@ -1,15 +1,16 @@
-"""Which type a column of Parquet, Arrow or Spark becomes in a table, and the name of its CRS that readers know."""
+"""Which types the columns of new rows get, how geometries in them are read, and whether they fit a table."""
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from geolake_nb.errors import CrsError, SchemaError
+from geolake_nb.changes.write_job import GeoInput
+from geolake_nb.errors import CrsError, RefusedError, SchemaError
 from geolake_nb.model.crs import CRS84, UNKNOWN_CRS, Crs, CrsForm
-from geolake_nb.model.schema import Schema, join_path, type_name
+from geolake_nb.model.schema import Schema, children, join_path, split_path, type_name
 from geolake_nb.model.types import (
     DataType,
     Field,
@@ -25,9 +26,25 @@ from geolake_nb.model.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-__all__ = ["known_crs", "known_geo_type", "table_columns", "with_types"]
+    from geolake_nb.model.types import GeoType
+
+__all__ = [
+    "GeoColumns",
+    "column_option",
+    "geo_encoding",
+    "geo_sentences",
+    "known_crs",
+    "known_geo_type",
+    "lenient",
+    "match_rows",
+    "require_same",
+    "table_columns",
+    "take_geo_columns",
+    "through_structs",
+    "with_types",
+]
 
 _Path = tuple[str, ...]
 
@@ -194,3 +211,262 @@ def with_types(schema: Schema, types: Mapping[_Path, DataType]) -> Schema:
         return type_
 
     return replace(schema, root=StructType(tuple([change(field, ()) for field in schema.fields])))
+
+
+_READ_AS = {
+    GeometryEncoding.GEOARROW: "coordinates",
+    GeometryEncoding.WKB: "WKB or EWKB",
+    GeometryEncoding.WKT: "WKT",
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GeoColumns:
+    """The geo columns of rows to write."""
+
+    schema: Schema
+    """All columns, with geo types that Delta supports."""
+    inputs: Mapping[str, GeoInput]
+    """How each is read, by path; those in lists and maps are WKB and are written as they are."""
+    properties: Mapping[str, str]
+    """Of the table, with the CRSs that have no code."""
+
+    @property
+    def paths(self) -> list[tuple[str, ...]]:
+        """The paths of those with statistics."""
+        return [split_path(path) for path in self.inputs]
+
+
+def take_geo_columns(
+    schema: Schema,
+    given_types: Mapping[str, GeoType],
+    properties: Mapping[str, str],
+    *,
+    where: str,
+    keeps_crs: Collection[tuple[str, ...]] = (),
+) -> GeoColumns:
+    """The geo columns of a schema and those of `given_types`, which take precedence.
+
+    Columns in `keeps_crs` keep the text of their CRS; others get the name that most readers know.
+
+    >>> from geolake_nb.model.types import Field
+    >>> plain = Schema(StructType((Field("g", PrimitiveType("binary")),)))
+    >>> print(take_geo_columns(plain, {"g": GeometryType()}, {}, where="/t").schema)
+    g: geometry(OGC:CRS84)
+    >>> take_geo_columns(plain, {}, {}, where="/t").inputs
+    {}
+    """
+    wanted = {_spelled(schema, name, where): type_ for name, type_ in given_types.items()}
+    table_properties = dict(properties)
+    types: dict[tuple[str, ...], DataType] = {}
+    inputs: dict[str, GeoInput] = {}
+    for path, field in schema.walk_parts():
+        name = join_path(path)
+        if isinstance(field.type, RasterType):
+            raise SchemaError("Delta has no raster type", where=f"{where}, column {name}")
+        own_type = field.type if isinstance(field.type, (GeometryType, GeographyType)) else None
+        type_ = wanted.get(path, own_type)
+        if type_ is None:
+            continue
+        encoding = (
+            geo_encoding(type_, field.type, where=f"{where}, column {name}") if own_type is None else own_type.encoding
+        )
+        if own_type is not None and path in keeps_crs:
+            made = replace(own_type, encoding=GeometryEncoding.WKB)
+        else:
+            made = known_geo_type(type_, name, table_properties, where=where)
+        types[path] = made
+        if through_structs(schema, path):
+            inputs[name] = GeoInput(made, encoding)
+    return GeoColumns(with_types(schema, types), inputs, table_properties)
+
+
+def geo_encoding(type_: GeoType, stored: DataType, *, where: str) -> GeometryEncoding:
+    """How the values of a new geo column are read: bytes are WKB or EWKB, text is WKT.
+
+    >>> geo_encoding(GeometryType(), StringType(), where="g")
+    <GeometryEncoding.WKT: 'wkt'>
+    >>> geo_encoding(GeometryType(), PrimitiveType("int32"), where="g")
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: g: a column of type int32 cannot hold geometries; use one of: binary (WKB, EWKB), ...
+    """
+    if type_.encoding is GeometryEncoding.GEOJSON:
+        raise SchemaError("GeoJSON is not supported", where=where, remedy="convert the values to WKB or WKT")
+    if isinstance(stored, StringType):
+        return GeometryEncoding.WKT
+    if stored == PrimitiveType("binary") and type_.encoding is not GeometryEncoding.WKT:
+        return GeometryEncoding.WKB
+    raise SchemaError(
+        f"a column of type {type_name(stored)} cannot hold geometries",
+        where=where,
+        remedy="use one of: binary (WKB, EWKB), string (WKT)",
+    )
+
+
+def column_option(name: str) -> str:
+    """How a user declares the type of a column, in a shell and in Python.
+
+    >>> column_option("geom")
+    "--column 'geom=geometry(OGC:CRS84)', in Python columns={'geom': 'geometry(OGC:CRS84)'}"
+    """
+    return f"--column '{name}=geometry(OGC:CRS84)', in Python columns={{{name!r}: 'geometry(OGC:CRS84)'}}"
+
+
+def lenient(inputs: Mapping[str, GeoInput]) -> dict[str, GeoInput]:
+    """The same, but unreadable bytes are written as they are: their file then has no bounds.
+
+    >>> lenient({"g": GeoInput(GeometryType(), GeometryEncoding.WKB)})["g"].keeps_bad
+    True
+    """
+    return {
+        path: replace(geo_input, keeps_bad=True) if geo_input.encoding is GeometryEncoding.WKB else geo_input
+        for path, geo_input in inputs.items()
+    }
+
+
+def geo_sentences(inputs: Mapping[str, GeoInput]) -> Iterator[str]:
+    """A sentence about each column, for a plan.
+
+    >>> list(geo_sentences({"g": GeoInput(GeometryType(), GeometryEncoding.WKT)}))
+    ["The column 'g' is read as WKT and becomes a geometry(OGC:CRS84)."]
+    """
+    for path, input_ in inputs.items():
+        yield f"The column {path!r} is read as {_READ_AS[input_.encoding]} and becomes a {type_name(input_.type)}."
+        if input_.type.crs.form is CrsForm.OTHER:
+            yield f"The CRS of {path!r} cannot be resolved; its text is written as it is."
+
+
+def through_structs(schema: Schema, path: tuple[str, ...]) -> bool:
+    """Whether a path leads through structs alone, so that there is one value per row.
+
+    >>> through_structs(Schema(), ("a",))
+    True
+    """
+    above = (schema.find(join_path(path[:depth])) for depth in range(1, len(path)))
+    return all(isinstance(field.type, StructType) for field in above)
+
+
+def _spelled(schema: Schema, name: str, where: str) -> tuple[str, ...]:
+    """The path as the schema spells it."""
+    parts = split_path(name)
+    spelled = tuple(schema.find(join_path(parts[: depth + 1])).name for depth in range(len(parts)))
+    if not through_structs(schema, spelled):
+        what = "it is inside a list or a map, and only columns in structs are supported"
+        raise RefusedError(what, where=f"{where}, column {name}")
+    return spelled
+
+
+_NOTHING = PrimitiveType("unknown")
+_UNKNOWN = "set the CRS of the rows, or declare it with columns="
+
+
+def match_rows(given: Schema, table: Schema, *, where: str) -> dict[str, GeoInput]:
+    """How the geo columns of new rows are read; raises where the rows do not fit the table.
+
+    Names may come in any order and case, types have to be the same. A nullable column may be missing, a field of a
+    struct may not.
+
+    >>> table = Schema(StructType((Field("id", PrimitiveType("int32")), Field("g", GeometryType()))))
+    >>> match_rows(Schema(StructType((Field("G", StringType()),))), table, where="/t")
+    {'g': GeoInput(type=GeometryType(crs=Crs('OGC:CRS84'), ...), encoding=<GeometryEncoding.WKT: 'wkt'>, ...)}
+    >>> match_rows(Schema(StructType((Field("id", StringType()),))), table, where="/t")
+    Traceback (most recent call last):
+    geolake_nb.errors.SchemaError: /t, column id: the rows have string, and the table has int32; cast it
+    """
+    inputs: dict[str, GeoInput] = {}
+    _match_fields(given.fields, table.fields, (), inputs, where)
+    return inputs
+
+
+def _match_fields(
+    given: tuple[Field, ...], table: tuple[Field, ...], above: tuple[str, ...], inputs: dict[str, GeoInput], where: str
+) -> None:
+    known = {field.name.casefold(): field for field in table}
+    here = {field.name.casefold(): field for field in given}
+    for name, given_field in here.items():
+        if name not in known:
+            names = ", ".join(sorted(join_path((*above, field.name)) for field in table))
+            what = f"the table has no column {join_path((*above, given_field.name))!r}"
+            raise SchemaError(what, where=where, remedy=f"use one of: {names}")
+    if len(here) < len(given):
+        raise SchemaError("two columns of the rows have the same name", where=where, remedy="rename one")
+    for field in table:
+        path = (*above, field.name)
+        row_field = here.get(field.name.casefold())
+        there = f"{where}, column {join_path(path)}"
+        if above and (row_field is None or row_field.name != field.name):
+            raise SchemaError("the rows do not have this field of a struct", where=there)
+        if row_field is None or row_field.type == _NOTHING:
+            if not field.nullable:
+                raise SchemaError("the column is required, and the rows do not have it", where=there)
+            continue
+        _match_types(row_field.type, field.type, path, inputs, where, in_structs=True)
+
+
+def _match_types(
+    given: DataType,
+    table: DataType,
+    path: tuple[str, ...],
+    inputs: dict[str, GeoInput],
+    where: str,
+    *,
+    in_structs: bool,
+) -> None:
+    there = f"{where}, column {join_path(path)}"
+    if isinstance(table, (GeometryType, GeographyType)):
+        _match_geo(given, table, path, inputs, where, in_structs=in_structs)
+    elif isinstance(table, StructType) and isinstance(given, StructType):
+        if in_structs:
+            _match_fields(given.fields, table.fields, path, inputs, where)
+        elif [field.name for field in given.fields] != [field.name for field in table.fields]:
+            raise SchemaError("the fields of the structs in it are not those of the table", where=there)
+        else:
+            _match_inside(given, table, path, inputs, where)
+    elif isinstance(table, (ListType, MapType)) and type(given) is type(table):
+        _match_inside(given, table, path, inputs, where)
+    elif isinstance(table, StringType) and isinstance(given, StringType):
+        return  # collated or not, the values are the same
+    elif given != table or isinstance(table, (StructType, ListType, MapType)):
+        what = f"the rows have {type_name(given)}, and the table has {type_name(table)}"
+        raise SchemaError(what, where=there, remedy="cast it")
+
+
+def _match_inside(
+    given: DataType, table: DataType, path: tuple[str, ...], inputs: dict[str, GeoInput], where: str
+) -> None:
+    for given_child, table_child in zip(children(given), children(table), strict=True):
+        _match_types(given_child.type, table_child.type, (*path, table_child.name), inputs, where, in_structs=False)
+
+
+def _match_geo(
+    given: DataType, table: GeoType, path: tuple[str, ...], inputs: dict[str, GeoInput], where: str, *, in_structs: bool
+) -> None:
+    there = f"{where}, column {join_path(path)}"
+    if not in_structs:
+        if given != PrimitiveType("binary"):
+            raise SchemaError("in lists and maps only WKB bytes are accepted", where=there, remedy="convert the values")
+        return
+    if isinstance(given, (GeometryType, GeographyType)):
+        if not _same_geo(given, table):
+            what = f"the rows have {type_name(given)}, and the table has {type_name(table)}"
+            raise SchemaError(what, where=there, remedy=_UNKNOWN if given.crs.is_unknown else None)
+        inputs[join_path(path)] = GeoInput(table, given.encoding)
+        return
+    inputs[join_path(path)] = GeoInput(table, geo_encoding(table, given, where=there))
+
+
+def require_same(schema: Schema, columns: Mapping[str, GeoType], where: str) -> None:
+    """Raise if the geo types that a user declares are not those of the table."""
+    for name, type_ in columns.items():
+        stored = schema.find(name).type
+        if not isinstance(stored, (GeometryType, GeographyType)) or not _same_geo(stored, type_):
+            raise SchemaError(
+                f"the table has {type_name(stored)}, not {type_name(type_)}",
+                where=f"{where}, column {join_path(split_path(name))}",
+                remedy="leave it out of columns=: the table declares its type",
+            )
+
+
+def _same_geo(left: GeoType, right: GeoType) -> bool:
+    edges = [getattr(type_, "algorithm", None) for type_ in (left, right)]
+    return type(left) is type(right) and edges[0] is edges[1] and left.crs.same_as(right.crs)

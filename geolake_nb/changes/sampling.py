@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.row_sources import DeltaRows
+    from geolake_nb.changes.write_job import DeltaRows
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import DataType
     from geolake_nb.parquet.footer import FooterReader

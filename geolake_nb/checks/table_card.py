@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from geolake_nb.checks.untyped_wkb import typing_command, typing_hint
+from geolake_nb.checks.rules.untyped_wkb import typing_command, typing_hint
 from geolake_nb.scan.coverage import coverage
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import bytes_text

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo

@@ -5,10 +5,9 @@ from __future__ import annotations
 from geolake_nb.checks.rules.bounds import BOUNDS_RULES
 from geolake_nb.checks.rules.bounds_truth import BOUNDS_TRUTH_RULES
 from geolake_nb.checks.rules.crs import CRS_RULES
-from geolake_nb.checks.rules.files import FILES_RULES
-from geolake_nb.checks.rules.geo import GEO_RULES
-from geolake_nb.checks.rules.layout import LAYOUT_RULES
+from geolake_nb.checks.rules.files import FILES_RULES, LAYOUT_RULES
 from geolake_nb.checks.rules.raster import RASTER_RULES
+from geolake_nb.checks.rules.untyped_wkb import GEO_RULES
 from geolake_nb.formats.delta.rules import COLLATION_RULES, DELTA_PROTOCOL_RULES
 from geolake_nb.formats.havasu.rules import HAVASU_PROTOCOL_RULES
 from geolake_nb.formats.iceberg.rules import ICEBERG_PROTOCOL_RULES

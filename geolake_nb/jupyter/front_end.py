@@ -10,7 +10,7 @@ __all__ = ["display", "render"]
 def display(value: object) -> None:
     """Display a value with its widgets in the running cell."""
     from geolake_nb.api.plan import Plan
-    from geolake_nb.changes.preview import Preview
+    from geolake_nb.changes.rewrite import Preview
     from geolake_nb.jupyter.explanation_view import display_explanation
     from geolake_nb.jupyter.plan_view import display_plan
     from geolake_nb.jupyter.preview_view import display_preview

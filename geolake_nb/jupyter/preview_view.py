@@ -12,7 +12,7 @@ from geolake_nb.jupyter.progress import in_notebook
 from geolake_nb.model.snapshot import Protocol, Snapshot
 
 if TYPE_CHECKING:
-    from geolake_nb.changes.preview import Preview, PreviewSide
+    from geolake_nb.changes.rewrite import Preview, PreviewSide
 
 __all__ = ["display_preview", "preview_maps"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
-from geolake_nb.changes.packing import ROW_GROUP_ROWS
+from geolake_nb.changes.write_job import ROW_GROUP_ROWS
 from geolake_nb.errors import GeolakeError
 from geolake_nb.geo.curves import Curve
 from geolake_nb.jupyter.cards import render
@@ -20,7 +20,7 @@ from geolake_nb.jupyter.rewrite_draft import RewriteDraft, cluster_columns, draf
 if TYPE_CHECKING:
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
-    from geolake_nb.changes.preview import Preview
+    from geolake_nb.changes.rewrite import Preview
 
 __all__ = ["RewriteDialog"]
 

@@ -73,7 +73,7 @@ def _named_causes(where: str) -> Iterator[None]:
 
 def _run(change: Change, context: CommitContext, on_progress: Progress | None) -> Change:
     """The change with the actions that its job returned."""
-    from geolake_nb.changes.repair.scan_job import ScanJob
+    from geolake_nb.changes.repair.bound_sources import ScanJob
     from geolake_nb.changes.write_job import WriteJob
     from geolake_nb.formats.delta.collate import CollateJob
     from geolake_nb.formats.parquet_folder.repair import FooterScanJob

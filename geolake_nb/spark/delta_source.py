@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from geolake_nb.changes.row_sources import DeltaRows
+    from geolake_nb.changes.write_job import DeltaRows
     from geolake_nb.spark.applying import JobContext
 
 __all__ = ["delta_frame"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.row_sources import IcebergRows
+    from geolake_nb.changes.write_job import IcebergRows
     from geolake_nb.formats.iceberg.deleted_rows import DataFileRows
     from geolake_nb.model.schema import Schema
     from geolake_nb.storage.storage import Storage

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType as SparkType
 
-    from geolake_nb.changes.row_sources import InputRows
     from geolake_nb.changes.sampling import Partition, Sample
-    from geolake_nb.changes.write_job import GeoInput
+    from geolake_nb.changes.write_job import GeoInput, InputRows
     from geolake_nb.model.types import Field
 
 __all__ = ["input_frame", "sample_frame", "size_frame"]

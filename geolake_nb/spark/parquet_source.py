@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from pyspark.sql import SparkSession
 
-    from geolake_nb.changes.row_sources import ParquetFileRows, ParquetRows
     from geolake_nb.changes.sampling import Partition, Sample
-    from geolake_nb.changes.write_job import GeoInput
+    from geolake_nb.changes.write_job import GeoInput, ParquetFileRows, ParquetRows
     from geolake_nb.parquet.geoparquet import GeoEncoding
     from geolake_nb.spark.coerce import BadRows
     from geolake_nb.spark.geo_input import BadValues
@@ -70,7 +69,7 @@ def parts_of(rows: ParquetRows, tasks: int) -> list[list[Part]]:
     """The files cut and packed for about as many tasks, in order; row groups are never cut.
 
     >>> from geolake_nb.storage.storage import Storage
-    >>> from geolake_nb.changes.row_sources import ParquetFileRows, ParquetRows
+    >>> from geolake_nb.changes.write_job import ParquetFileRows, ParquetRows
     >>> files = ParquetFileRows("a", 100, (5, 5)), ParquetFileRows("b", 10, (1,)), ParquetFileRows("c", 10, ())
     >>> packed = parts_of(ParquetRows(Storage.at("/t"), "/t", files), 2)
     >>> [[(part.file.path, part.first, part.end) for part in task] for task in packed]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from geolake_nb.changes.partition_keys import KeyColumn
+    from geolake_nb.changes.write_job import KeyColumn
 
 __all__ = ["keyed_frame"]
 

@@ -6,8 +6,8 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from geolake_nb.changes.row_sources import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.changes.sampling import partition_codes, sample_delta
+from geolake_nb.changes.write_job import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.formats.iceberg.live_rows import sample_iceberg, size_iceberg
 from geolake_nb.model.types import GeometryEncoding
 from geolake_nb.spark.coerce import BadRows, fitted_frame
@@ -21,9 +21,8 @@ from geolake_nb.spark.row_stream import RowStream
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from geolake_nb.changes.row_sources import InputRows
     from geolake_nb.changes.sampling import Partition, Sample
-    from geolake_nb.changes.write_job import GeoInput, WriteJob
+    from geolake_nb.changes.write_job import GeoInput, InputRows, WriteJob
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from geolake_nb.changes.repair.scan_job import ScanJob
+    from geolake_nb.changes.repair.bound_sources import ScanJob
     from geolake_nb.model.change import Change
     from geolake_nb.model.statistics import ColumnStats
     from geolake_nb.scan.value_scan import ScanColumn
@@ -65,7 +65,7 @@ def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
 def bundled(job: ScanJob, *, tasks: int) -> list[list[Unit]]:
     """The units of a job in so many lists at most that take about equally long.
 
-    >>> from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
+    >>> from geolake_nb.changes.repair.bound_sources import ScanFile, ScanJob
     >>> files = tuple(ScanFile(name, name, 10, "{}", False, ()) for name in "abc")
     >>> [[unit.key for unit in bundle] for bundle in bundled(ScanJob((), files), tasks=2)]
     [['a', 'c'], ['b']]

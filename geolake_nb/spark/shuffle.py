@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.placement import Placement
+    from geolake_nb.changes.clustering import Placement
     from geolake_nb.changes.sampling import Partition
 
 __all__ = ["MESSAGES", "CutTask", "SortedRows", "partitions_of", "plain_shapes"]

@@ -11,9 +11,8 @@ import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.clustering import keying
-from geolake_nb.changes.placement import place_rows
-from geolake_nb.changes.row_sources import DeltaRows
+from geolake_nb.changes.clustering import keying, place_rows
+from geolake_nb.changes.write_job import DeltaRows
 from geolake_nb.errors import GeolakeError, JobError, SchemaError
 from geolake_nb.formats.delta.add_action import with_deletion_time
 from geolake_nb.formats.delta.rewrite import live_rows
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column
 
-    from geolake_nb.changes.placement import Placement
+    from geolake_nb.changes.clustering import Placement
     from geolake_nb.changes.write_job import WriteJob
     from geolake_nb.model.change import Change
     from geolake_nb.spark.applying import JobContext

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from geolake_nb.changes.clustering import UNREADABLE
-from geolake_nb.changes.row_sources import InputRows
+from geolake_nb.changes.write_job import InputRows
 from geolake_nb.formats.delta.constraints import bound_columns, require_rules
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.model.schema import split_path

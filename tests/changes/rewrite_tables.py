@@ -60,7 +60,7 @@ class PointTable(LogMaker):
         return self
 
     def plan(self, **options: Any) -> Change:
-        from geolake_nb.changes.packing import Packing
+        from geolake_nb.changes.write_job import Packing
         from geolake_nb.formats.delta.rewrite import plan_rewrite
 
         where = options.pop("where", None)

@@ -12,8 +12,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.changes.clustering import NOWHERE, UNREADABLE, Ordering, centres, keying, split_points
-from geolake_nb.changes.placement import place_rows
+from geolake_nb.changes.clustering import NOWHERE, UNREADABLE, Ordering, centres, keying, place_rows, split_points
 from geolake_nb.changes.sampling import Sample
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.file_stats import typed_partition

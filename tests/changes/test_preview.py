@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from geolake_nb.changes.preview import preview
+from geolake_nb.changes.rewrite import preview
 from geolake_nb.changes.sampling import sample_delta
 from geolake_nb.errors import RefusedError
 from geolake_nb.model.box import Box

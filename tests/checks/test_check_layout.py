@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from geolake_nb.checks.finding import Severity
-from geolake_nb.checks.rules.layout import target_size
+from geolake_nb.checks.rules.files import target_size
 from geolake_nb.model.box import Box
 from tests.checks.check_tables import BOXES, COUNT, PATHS, delta, files, geo_stats, iceberg, the_finding
 

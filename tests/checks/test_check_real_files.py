@@ -10,8 +10,7 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.checks.check import check
-from geolake_nb.checks.evidence import deep_table
+from geolake_nb.checks.check import check, deep_table
 from geolake_nb.checks.finding import Severity
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.delta import open_delta

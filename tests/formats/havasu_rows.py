@@ -16,8 +16,7 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
-from geolake_nb.changes.packing import Packing
-from geolake_nb.changes.write_job import WriteJob
+from geolake_nb.changes.write_job import Packing, WriteJob
 from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit, commit_change
 from geolake_nb.formats.havasu.write import base_action, plan_append, plan_new, plan_overwrite

@@ -15,7 +15,7 @@ import geolake_nb as gl
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.api.scan import Scan
 from geolake_nb.api.table import Table
-from geolake_nb.changes.preview import Preview
+from geolake_nb.changes.rewrite import Preview
 from geolake_nb.checks.finding import Findings
 from geolake_nb.errors import GeolakeError, MissingFileError, RefusedError
 from geolake_nb.formats.delta.collations import TableCollations

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
-from geolake_nb.changes.packing import Packing
+from geolake_nb.changes.write_job import Packing
 from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.iceberg.commit import commit_change
 from geolake_nb.formats.iceberg.snapshot import open_iceberg

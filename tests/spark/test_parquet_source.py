@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.changes.packing import Packing
+from geolake_nb.changes.write_job import Packing
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.write import plan_convert
 from geolake_nb.spark.parquet_source import Part, _read, sample_parquet, size_parquet

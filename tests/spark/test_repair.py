@@ -8,8 +8,8 @@ import pytest
 import shapely
 
 import geolake_nb as gl
+from geolake_nb.changes.repair.bound_sources import ScanFile, ScanJob
 from geolake_nb.changes.repair.evidence import StoredBound
-from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
 from geolake_nb.errors import JobError
 from geolake_nb.geo.bound_codec import from_delta_wkt
 from geolake_nb.model.change import Change, Verb

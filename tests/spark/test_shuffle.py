@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from geolake_nb.changes.clustering import Ordering, keying
-from geolake_nb.changes.placement import place_rows
+from geolake_nb.changes.clustering import Ordering, keying, place_rows
 from geolake_nb.changes.sampling import Sample
 from geolake_nb.model.types import geometry
 from geolake_nb.spark import shuffle

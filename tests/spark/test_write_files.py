@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from geolake_nb.changes.clustering import UNREADABLE, Ordering, keying
-from geolake_nb.changes.placement import place_rows
+from geolake_nb.changes.clustering import UNREADABLE, Ordering, keying, place_rows
 from geolake_nb.changes.sampling import Sample
 from geolake_nb.changes.write_job import GeoInput
 from geolake_nb.errors import SchemaError

@@ -1,33 +1,198 @@
-"""Which bounds of a table's files have to be repaired, and what is known of them without a scan."""
+"""Which bounds of a table's files are missing or wrong, in which columns, and what is known without a scan."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
-from geolake_nb.changes.repair.bound_faults import box_at, holds
-from geolake_nb.changes.repair.footer_bounds import read_footer_bounds
-from geolake_nb.changes.repair.scan_job import NewStats
+from geolake_nb.changes.repair.bound_sources import NewStats, read_footer_bounds
+from geolake_nb.checks.check import flags
+from geolake_nb.errors import SchemaError
+from geolake_nb.geo.box_comparison import BoxSides, excess, misses
+from geolake_nb.model.box import Box
 from geolake_nb.model.change import Reads
-from geolake_nb.model.types import GeographyType
+from geolake_nb.model.file_table import AXES
+from geolake_nb.model.schema import join_path, type_name
+from geolake_nb.model.snapshot import geo_file_fields
+from geolake_nb.model.types import GeographyType, GeometryType, ListType, MapType, RasterType
 from geolake_nb.parquet.footer import FIRST_READ
+from geolake_nb.scan.value_scan import ScanColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.repair.bound_faults import StoredBounds
-    from geolake_nb.changes.repair.footer_bounds import FooterBounds
-    from geolake_nb.model.box import Box
+    from geolake_nb.changes.repair.bound_sources import FooterBounds
+    from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.statistics import ColumnStats
-    from geolake_nb.scan.value_scan import ScanColumn
+    from geolake_nb.model.types import Field
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
-__all__ = ["FileRepair", "RepairEvidence", "StoredBound", "after_scan"]
+    WhyNot = Callable[[tuple[str, ...], bool], str | None]
+
+__all__ = [
+    "FileRepair",
+    "RepairEvidence",
+    "StoredBound",
+    "StoredBounds",
+    "after_scan",
+    "box_at",
+    "holds",
+    "repair_columns",
+]
+
+_SHAPES = (GeometryType, GeographyType)
+
+
+def repair_columns(
+    snapshot: Snapshot, names: Sequence[str] | None, why_not: WhyNot, *, rasters: bool = False
+) -> tuple[tuple[ScanColumn, ...], tuple[str, ...]]:
+    """The geo columns of these names, or all, whose bounds can be repaired; a sentence about each other one.
+
+    `why_not` takes the path of a column and whether it is inside a list or a map, and gives that sentence.
+    """
+    columns: list[ScanColumn] = []
+    notes: list[str] = []
+    files = geo_file_fields(snapshot)
+    for column in _geo_columns(snapshot, names, (*_SHAPES, RasterType) if rasters else _SHAPES):
+        path = join_path(column.parts)
+        reason = why_not(column.parts, column.repeated)
+        if reason is not None:
+            notes.append(reason)
+        else:
+            here = files[path]
+            is_raster = isinstance(column.type, RasterType)
+            columns.append(ScanColumn(path, here.parts, here.id, column.box_type, is_raster))
+    return tuple(columns), tuple(notes)
+
+
+class _GeoColumn(NamedTuple):
+    parts: tuple[str, ...]
+    type: GeometryType | GeographyType | RasterType
+    repeated: bool
+    """Whether it is inside a list or a map."""
+
+    @property
+    def box_type(self) -> GeometryType | GeographyType:
+        """The type that its boxes have: those of rasters are geographic."""
+        return GeographyType() if isinstance(self.type, RasterType) else self.type
+
+
+def _geo_columns(snapshot: Snapshot, names: Sequence[str] | None, kinds: tuple[type, ...]) -> Iterator[_GeoColumn]:
+    """The columns of these types and names."""
+    wanted = None if names is None else [_named(snapshot, name, kinds) for name in names]
+    repeated: set[tuple[str, ...]] = set()
+    for parts, field in snapshot.schema.walk_parts():
+        if parts[:-1] in repeated or isinstance(field.type, ListType | MapType):
+            repeated.add(parts)
+        type_ = field.type
+        if not isinstance(type_, GeometryType | GeographyType | RasterType) or not isinstance(type_, kinds):
+            continue
+        if wanted is None or any(field is geo_field for geo_field in wanted):
+            yield _GeoColumn(parts, type_, parts in repeated)
+
+
+def _named(snapshot: Snapshot, name: str, kinds: tuple[type, ...]) -> Field:
+    field = snapshot.schema.find(name)
+    if not isinstance(field.type, kinds):
+        geo = sorted(path for path, field in snapshot.schema.geo_columns() if isinstance(field.type, kinds))
+        raise SchemaError(
+            f"the column {name!r} is of type {type_name(field.type)} and has no box",
+            where=snapshot.location,
+            remedy=f"use one of: {', '.join(geo)}" if geo else "the table has no geo column",
+        )
+    return field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredBounds:
+    """The stored bounds of one geo column, one entry per file."""
+
+    boxes: BoxSides
+    broken: NDArray[np.bool_]
+    """Bounds that cannot be read, or wrap where the readers of the format compare boxes on a plane and lose rows."""
+    only_null: NDArray[np.bool_]
+    """Where no row has a value, so that no bound is missing."""
+    null_count: NDArray[np.int64]
+    """-1 where it is not known."""
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        column: str,
+        positions: NDArray[np.intp],
+        *,
+        records: pa.Array | pa.ChunkedArray,
+        may_wrap: bool,
+    ) -> StoredBounds:
+        """The bounds of a column in the files at these positions; `records` are the rows of all files."""
+        table = snapshot.files.table
+        boxes = BoxSides.of(table, column)
+        broken = flags(pc.is_valid(table[f"{column}.problem"]))
+        if not may_wrap:
+            broken |= boxes.wraps & boxes.known
+        nulls = table[f"{column}.null_count"]
+        only_null = flags(pc.equal(nulls, records))
+        counts = np.asarray(pc.fill_null(nulls, -1).to_numpy(), np.int64)
+        return cls(boxes.take(positions), broken[positions], only_null[positions], counts[positions])
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Files without a bound that may have values to bound."""
+        return ~self.boxes.known & ~self.broken & ~self.only_null
+
+    def refuted(self, footers: FooterBounds, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Files whose footer contradicts the bound: a larger box, or values where the log has only nulls."""
+        missed = misses(self.boxes, footers.stated)
+        counted = (footers.null_count >= 0) & (footers.null_count < rows)
+        has_values = self.only_null & (counted | footers.stated.known)
+        sticks_out = (missed.smaller | missed.rounded) & ~self.only_null
+        refuted: NDArray[np.bool_] = (sticks_out | has_values) & ~self.broken
+        return refuted
+
+    def loose(self, footers: FooterBounds) -> NDArray[np.bool_]:
+        """Files whose box is larger than the footer's by more than 1 %, so that queries read them needlessly."""
+        loose: NDArray[np.bool_] = excess(self.boxes, footers.usable) & ~self.broken & ~self.only_null
+        return loose
+
+    def settled(self, footers: FooterBounds) -> NDArray[np.bool_]:
+        """Files without a bound that, by the footer, have only null or empty geometries, with up-to-date counts."""
+        counted = (footers.null_count < 0) | (footers.null_count == self.null_count)
+        settled: NDArray[np.bool_] = self.missing & footers.nowhere & counted
+        return settled
+
+
+def box_at(boxes: BoxSides, index: int) -> Box | None:
+    """One of many boxes, `None` where there is none.
+
+    >>> box_at(BoxSides({axis: np.array([np.nan]) for axis in AXES}), 0) is None
+    True
+    """
+    sides = [None if math.isnan(side) else side for side in (boxes[axis].item(index) for axis in AXES)]
+    return None if None in sides[:4] else Box(*sides)  # type: ignore[arg-type]
+
+
+def holds(outer: Box, inner: Box, *, may_wrap: bool = False) -> bool:
+    """Whether a stored bound holds a box, on every axis that both have; a wrapping box holds nothing unless `may_wrap`.
+
+    >>> holds(Box(-180, 0, 180, 1), Box(170, 0, -170, 1)), holds(Box(0, 0, 1, 1, 0, 1), Box(0, 0, 1, 1, 0, 2))
+    (True, False)
+    """
+    if (outer.wraps and not may_wrap) or not outer.contains(inner):
+        return False
+    for low, high in (("zmin", "zmax"), ("mmin", "mmax")):
+        bottom, top, least, most = getattr(outer, low), getattr(outer, high), getattr(inner, low), getattr(inner, high)
+        if bottom is not None and least is not None and not (bottom <= least and most <= top):
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.checks.evidence import flags
+from geolake_nb.checks.check import flags
 from geolake_nb.checks.finding import Severity
-from geolake_nb.checks.rule import Fault, Needs, Rule
-from geolake_nb.checks.rules.sources import PARQUET_BOX, PARQUET_CRS, PARQUET_TYPES
+from geolake_nb.checks.rule import PARQUET_BOX, PARQUET_CRS, PARQUET_TYPES, Fault, Needs, Rule
 from geolake_nb.geo.box_comparison import VERTICES_ONLY
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.file_table import has_column
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
     from geolake_nb.geo.box_comparison import BoxSides
     from geolake_nb.model.box import Box
 

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.checks.evidence import flags
+from geolake_nb.checks.check import flags
 from geolake_nb.checks.finding import Severity
-from geolake_nb.checks.rule import Fault, Needs, Rule
-from geolake_nb.checks.rules.sources import PARQUET_BOX, PARQUET_TYPES
+from geolake_nb.checks.rule import PARQUET_BOX, PARQUET_TYPES, Fault, Needs, Rule
 from geolake_nb.geo.box_comparison import BoxSides, Misses, excess, misses, union_by
 from geolake_nb.model.file_table import BoundSource, has_column
 from geolake_nb.model.types import DataType, EdgeAlgorithm, GeographyType, RasterType
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
 
 __all__ = ["BOUNDS_TRUTH_RULES"]
 

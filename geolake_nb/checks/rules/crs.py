@@ -10,14 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.checks.evidence import flags
+from geolake_nb.checks.check import flags
 from geolake_nb.checks.finding import Scope, Severity
-from geolake_nb.checks.rule import Fault, Needs, Rule, Skip
-from geolake_nb.checks.rules.sources import (
+from geolake_nb.checks.rule import (
     DELTA_PARQUET,
     HAVASU_GEOMETRY_BOUNDS,
     PARQUET_CRS,
     PARQUET_CUSTOM_CRS,
+    Fault,
+    Needs,
+    Rule,
+    Skip,
 )
 from geolake_nb.errors import CrsError, SchemaError
 from geolake_nb.model.crs import CRS84, Crs, CrsForm
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
     from geolake_nb.model.table_format import SpecReference
 
 __all__ = ["CRS_RULES"]

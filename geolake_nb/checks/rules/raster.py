@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.checks.evidence import flags
+from geolake_nb.checks.check import flags
 from geolake_nb.checks.finding import Severity
-from geolake_nb.checks.rule import Fault, Needs, Rule, Skip
-from geolake_nb.checks.rules.sources import HAVASU_RASTER, HAVASU_RASTER_BOUNDS, HAVASU_RASTER_MODEL
+from geolake_nb.checks.rule import HAVASU_RASTER, HAVASU_RASTER_BOUNDS, HAVASU_RASTER_MODEL, Fault, Needs, Rule, Skip
 from geolake_nb.errors import CrsError
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.file_table import has_column
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
 
 __all__ = ["RASTER_RULES"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.repair.scan_job import NewStats
+    from geolake_nb.changes.repair.bound_sources import NewStats
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.types import GeographyType
     from geolake_nb.scan.value_scan import CollatedString
@@ -142,7 +142,7 @@ def with_updated_stats(
     columns whose bounds get a tag that they include the edges.
 
     >>> from geolake_nb.model.box import Box
-    >>> from geolake_nb.changes.repair.scan_job import NewStats
+    >>> from geolake_nb.changes.repair.bound_sources import NewStats
     >>> add = '{"path":"a","dataChange":true,"stats":"{\\\\"numRecords\\\\":2}","tags":{"x":"1.50"}}'
     >>> with_updated_stats(add, {("g",): NewStats(Box(0, 1, 2, 3), 0)}, rows=2, has_vector=False)
     '{"add":{"path":"a","dataChange":false,"stats":"{...\\\\"g\\\\":\\\\"POINT(0 1)\\\\"}...,"tags":{"x":"1.50"}}}'

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource
     from geolake_nb.formats.delta.log_segment import LogListing
     from geolake_nb.model.change import Change

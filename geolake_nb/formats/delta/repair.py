@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.changes.repair.bound_faults import StoredBounds
-from geolake_nb.changes.repair.columns import repair_columns
-from geolake_nb.changes.repair.evidence import RepairEvidence, after_scan
-from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
+from geolake_nb.changes.repair.bound_sources import ScanFile, ScanJob
+from geolake_nb.changes.repair.evidence import RepairEvidence, StoredBounds, after_scan, repair_columns
 from geolake_nb.formats.delta.add_action import with_updated_stats
 from geolake_nb.formats.delta.log_actions import decoded_path
 from geolake_nb.formats.delta.protocol import Doing, require_writable

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from geolake_nb.changes.column_types import known_geo_type
-from geolake_nb.changes.geo_columns import geo_encoding, geo_sentences
-from geolake_nb.changes.packing import TARGET_BYTES
-from geolake_nb.changes.rewrite_scope import files_to_compact, in_partitions, rewrite_sentences, why_nothing
-from geolake_nb.changes.row_sources import DeltaRows
-from geolake_nb.changes.write_job import GeoInput, WriteJob, require_writable_types
+from geolake_nb.changes.column_types import geo_encoding, geo_sentences, known_geo_type
+from geolake_nb.changes.rewrite import files_to_compact, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.changes.write_job import TARGET_BYTES, DeltaRows, GeoInput, WriteJob, require_writable_types
 from geolake_nb.errors import CorruptTableError, RefusedError
 from geolake_nb.formats.delta.add_action import remove_action
 from geolake_nb.formats.delta.constraints import require_unused
@@ -45,7 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.packing import Packing
+    from geolake_nb.changes.write_job import Packing
     from geolake_nb.formats.delta.details import DeltaDetails
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import Field, GeoType

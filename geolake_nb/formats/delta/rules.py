@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from geolake_nb.checks.finding import Scope, Severity
-from geolake_nb.checks.rule import Fault, Rule
-from geolake_nb.checks.rules.columns import collated_columns_scope, geo_columns_scope
-from geolake_nb.checks.rules.sources import (
+from geolake_nb.checks.rule import (
     COLLATION_FEATURE,
     COLLATION_IDENTIFIERS,
     COLLATION_SCHEMA,
     COLLATION_VERSIONS,
     COLLATION_WRITERS,
     DELTA_FEATURE,
+    Fault,
+    Rule,
+    collated_columns_scope,
+    geo_columns_scope,
 )
 from geolake_nb.expressions.sql_text import collation_of_name
 from geolake_nb.formats.delta.details import DeltaDetails, indexed_columns
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
     from geolake_nb.model.snapshot import Feature, Snapshot
     from geolake_nb.model.types import DataType
 

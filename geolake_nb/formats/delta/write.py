@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from geolake_nb.changes.geo_columns import geo_sentences, take_geo_columns
-from geolake_nb.changes.partition_keys import require_partition_columns
-from geolake_nb.changes.row_matching import match_rows, require_same
-from geolake_nb.changes.write_job import WriteJob, require_writable_types
+from geolake_nb.changes.column_types import geo_sentences, match_rows, require_same, take_geo_columns
+from geolake_nb.changes.write_job import WriteJob, require_partition_columns, require_writable_types
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.details import ColumnMapping, indexed_columns
 from geolake_nb.formats.delta.format import DELTA
@@ -43,9 +41,7 @@ from geolake_nb.text.json_text import edited
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import InputRows, ParquetRows
-    from geolake_nb.changes.write_job import GeoInput
+    from geolake_nb.changes.write_job import GeoInput, InputRows, Packing, ParquetRows
     from geolake_nb.formats.delta.details import DeltaDetails
     from geolake_nb.model.table_format import EngineFact
     from geolake_nb.model.types import GeoType

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.checks.evidence import flags
+from geolake_nb.checks.check import flags
 from geolake_nb.checks.finding import Severity
-from geolake_nb.checks.rule import Fault, Rule
-from geolake_nb.checks.rules.sources import HAVASU_METADATA, HAVASU_RATIONALE
+from geolake_nb.checks.rule import HAVASU_METADATA, HAVASU_RATIONALE, Fault, Rule
 from geolake_nb.formats.havasu.metadata import VERSION_KEY
 from geolake_nb.formats.iceberg.snapshot import IcebergDetails
 from geolake_nb.text.messages import printable
@@ -19,7 +18,7 @@ from geolake_nb.text.messages import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
     from geolake_nb.model.snapshot import Snapshot
 
 __all__ = ["HAVASU_PROTOCOL_RULES"]

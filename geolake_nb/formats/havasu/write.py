@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.repair.scan_job import ScanJob
+from geolake_nb.changes.repair.bound_sources import ScanJob
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
@@ -30,9 +30,8 @@ from geolake_nb.scan.engines import engine_facts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.repair.scan_job import Finish
-    from geolake_nb.changes.row_sources import InputRows, ParquetRows
+    from geolake_nb.changes.repair.bound_sources import Finish
+    from geolake_nb.changes.write_job import InputRows, Packing, ParquetRows
     from geolake_nb.formats.havasu.write_target import HavasuColumns
     from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.schema import Schema

@@ -7,9 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.column_types import with_types
-from geolake_nb.changes.geo_columns import through_structs
-from geolake_nb.changes.row_matching import match_rows
+from geolake_nb.changes.column_types import match_rows, through_structs, with_types
 from geolake_nb.changes.write_job import GeoInput
 from geolake_nb.errors import BoundError, CrsError, RefusedError, SchemaError
 from geolake_nb.formats.iceberg.bounds import MetricsMode, bound_bytes

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.row_sources import IcebergRows
     from geolake_nb.changes.sampling import Partition, Sample
+    from geolake_nb.changes.write_job import IcebergRows
     from geolake_nb.formats.iceberg.deleted_rows import DataFileRows, DeleteFile, DeletionVector
     from geolake_nb.formats.iceberg.schema import NameMapping
     from geolake_nb.model.types import DataType

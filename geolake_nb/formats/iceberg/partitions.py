@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.changes.partition_keys import KeyColumn, RowPartitions
+from geolake_nb.changes.write_job import KeyColumn, RowPartitions
 from geolake_nb.errors import CorruptTableError, RefusedError, SchemaError, UnsupportedTableError
 from geolake_nb.formats.iceberg.bounds import arrow_type, decode_single_values, to_single_value
 from geolake_nb.formats.iceberg.metadata import PartitionField

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.changes.repair.bound_faults import StoredBounds
-from geolake_nb.changes.repair.columns import repair_columns
-from geolake_nb.changes.repair.evidence import RepairEvidence, after_scan
-from geolake_nb.changes.repair.scan_job import ScanFile, ScanJob
+from geolake_nb.changes.repair.bound_sources import ScanFile, ScanJob
+from geolake_nb.changes.repair.evidence import RepairEvidence, StoredBounds, after_scan, repair_columns
 from geolake_nb.errors import BoundError
 from geolake_nb.formats.iceberg.bounds import MetricsMode
 from geolake_nb.formats.iceberg.writability import forgetting_sentences, require_writable
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.repair.scan_job import NewStats
+    from geolake_nb.changes.repair.bound_sources import NewStats
     from geolake_nb.model.box import Box
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.statistics import ColumnStats

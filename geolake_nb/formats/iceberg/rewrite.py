@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from geolake_nb.changes.rewrite_scope import files_to_compact, in_partitions, rewrite_sentences, why_nothing
-from geolake_nb.changes.row_sources import IcebergRows
-from geolake_nb.changes.write_job import WriteJob, require_writable_types
+from geolake_nb.changes.rewrite import files_to_compact, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.changes.write_job import IcebergRows, WriteJob, require_writable_types
 from geolake_nb.formats.iceberg.live_rows import LAST_UPDATED, PARTITION, ROW_ID
 from geolake_nb.formats.iceberg.partitions import partition_groups
 from geolake_nb.formats.iceberg.writability import forgetting_sentences, require_writable
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.write_job import Target
+    from geolake_nb.changes.write_job import Packing, Target
     from geolake_nb.formats.iceberg.partitions import PartitionTuple
     from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.snapshot import Snapshot

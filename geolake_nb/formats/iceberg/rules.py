@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.checks.finding import Severity
-from geolake_nb.checks.rule import Fault, Rule
-from geolake_nb.checks.rules.columns import columns_scope, geo_columns_scope
-from geolake_nb.checks.rules.sources import ICEBERG_TYPES
+from geolake_nb.checks.rule import ICEBERG_TYPES, Fault, Rule, columns_scope, geo_columns_scope
 from geolake_nb.formats.iceberg.snapshot import IcebergDetails
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import is_quoted_text
@@ -16,7 +14,7 @@ from geolake_nb.model.types import is_quoted_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
     from geolake_nb.model.snapshot import Snapshot
 
 __all__ = ["ICEBERG_PROTOCOL_RULES"]

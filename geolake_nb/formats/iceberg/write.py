@@ -6,8 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.geo_columns import geo_sentences, lenient, take_geo_columns
-from geolake_nb.changes.row_matching import match_rows, require_same
+from geolake_nb.changes.column_types import geo_sentences, lenient, match_rows, require_same, take_geo_columns
 from geolake_nb.changes.write_job import WriteJob, require_writable_types
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
@@ -24,9 +23,7 @@ from geolake_nb.scan.engines import engine_facts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import InputRows, ParquetRows
-    from geolake_nb.changes.write_job import GeoInput
+    from geolake_nb.changes.write_job import GeoInput, InputRows, Packing, ParquetRows
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import GeoType

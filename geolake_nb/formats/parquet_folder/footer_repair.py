@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.repair.bound_faults import holds
+from geolake_nb.changes.repair.evidence import holds
 from geolake_nb.errors import BoundError
 from geolake_nb.formats.parquet_folder.commit import action
 from geolake_nb.formats.parquet_folder.file_changes import FooterChange

@@ -10,8 +10,7 @@ from geolake_nb.model.table_format import SpecReference, TableKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource, VersionChoice
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.column_types import known_geo_type
-from geolake_nb.changes.geo_columns import column_option, geo_encoding
+from geolake_nb.changes.column_types import column_option, geo_encoding, known_geo_type
 from geolake_nb.errors import ConflictError, RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_owner
 from geolake_nb.formats.parquet_folder.commit import pending_change

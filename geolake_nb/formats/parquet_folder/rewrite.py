@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from geolake_nb.changes.geo_columns import geo_sentences, lenient, take_geo_columns
-from geolake_nb.changes.rewrite_scope import files_to_compact, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.changes.column_types import geo_sentences, lenient, take_geo_columns
+from geolake_nb.changes.rewrite import files_to_compact, in_partitions, rewrite_sentences, why_nothing
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.detect import require_no_owner
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import ParquetRows
+    from geolake_nb.changes.write_job import Packing, ParquetRows
     from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot

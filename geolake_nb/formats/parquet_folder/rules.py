@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.checks.finding import Scope, Severity
-from geolake_nb.checks.rule import Fault, Rule
-from geolake_nb.checks.rules.sources import PARQUET_LOGICAL
+from geolake_nb.checks.rule import PARQUET_LOGICAL, Fault, Rule
 from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from geolake_nb.checks.evidence import Evidence
+    from geolake_nb.checks.check import Evidence
 
 __all__ = ["PARQUET_FOLDER_RULES"]
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.changes.geo_columns import column_option, geo_sentences, lenient, take_geo_columns
-from geolake_nb.changes.partition_keys import require_partition_columns
-from geolake_nb.changes.row_matching import match_rows, require_same
-from geolake_nb.changes.row_sources import ParquetFileRows, ParquetRows
-from geolake_nb.changes.write_job import WriteJob
+from geolake_nb.changes.column_types import (
+    column_option,
+    geo_sentences,
+    lenient,
+    match_rows,
+    require_same,
+    take_geo_columns,
+)
+from geolake_nb.changes.write_job import ParquetFileRows, ParquetRows, WriteJob, require_partition_columns
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_owner, require_no_table
 from geolake_nb.formats.parquet_folder.commit import require_folder, single_file
@@ -26,8 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from geolake_nb.changes.packing import Packing
-    from geolake_nb.changes.row_sources import InputRows
+    from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.parquet_folder.snapshot import FileProblem, ParquetDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot

@@ -30,7 +30,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     """The function that makes the card of each class; loaded with the first card."""
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.api.table import Table
-    from geolake_nb.changes.preview import Preview
+    from geolake_nb.changes.rewrite import Preview
     from geolake_nb.checks.finding import Findings
     from geolake_nb.formats.delta.collations import TableCollations
     from geolake_nb.jupyter.cards import (

@@ -9,7 +9,7 @@ from geolake_nb.jupyter.html import join, tag
 from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
-    from geolake_nb.changes.preview import Preview, PreviewSide
+    from geolake_nb.changes.rewrite import Preview, PreviewSide
     from geolake_nb.jupyter.html import Markup
 
 __all__ = ["show"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.checks.rules.untyped_wkb import typing_hint
 from geolake_nb.checks.table_card import card_dict
-from geolake_nb.checks.untyped_wkb import typing_hint
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.card_parts import bar, card, command, facts, folded, name, plural, setting, time, title
 from geolake_nb.jupyter.cards.engines import engines

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geolake_nb as gl
-from geolake_nb.changes.repair import footer_bounds
+from geolake_nb.changes.repair import bound_sources
 from geolake_nb.model.file_table import AXES
 from geolake_nb.parquet.schema import to_arrow_type
 from geolake_nb.scan.value_scan import ScanColumn
@@ -23,10 +23,10 @@ POINTS = st.lists(st.one_of(st.none(), st.tuples(NUMBERS, NUMBERS), st.tuples(NU
 
 def both_ways(folder, keys, column):
     storage = Storage.at(str(folder))
-    _, fast = footer_bounds.read_footer_bounds(storage, keys, [column])
+    _, fast = bound_sources.read_footer_bounds(storage, keys, [column])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(footer_bounds, "_note_plain", lambda bounds, index, here: False)
-        _, careful = footer_bounds.read_footer_bounds(storage, keys, [column])
+        patch.setattr(bound_sources, "_note_plain", lambda bounds, index, here: False)
+        _, careful = bound_sources.read_footer_bounds(storage, keys, [column])
     return fast[column.path], careful[column.path]
 
 

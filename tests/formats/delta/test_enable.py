@@ -7,7 +7,7 @@ import json
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.changes.row_matching import match_rows
+from geolake_nb.changes.column_types import match_rows
 from geolake_nb.errors import GeolakeError, RefusedError, SchemaError
 from geolake_nb.formats.delta.rewrite import plan_enable
 from geolake_nb.model.table_format import Answer

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import geolake_nb as gl
-from geolake_nb.changes.repair.scan_job import NewStats
+from geolake_nb.changes.repair.bound_sources import NewStats
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.add_action import with_updated_stats
 from geolake_nb.geo.bound_codec import from_delta_wkt, to_delta_wkt

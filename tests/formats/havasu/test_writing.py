@@ -22,7 +22,7 @@ from pyiceberg.table import StaticTable
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
-from geolake_nb.changes.packing import Packing
+from geolake_nb.changes.write_job import Packing
 from geolake_nb.errors import RasterError, RefusedError, SchemaError
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
 from geolake_nb.formats.havasu.write import plan_new

@@ -1,19 +1,24 @@
-"""What to do about a plain binary column that holds WKB: texts of the finding, the card and the errors."""
+"""Rules about columns that lack a geo type, and what to do about plain binary columns with WKB."""
 
 from __future__ import annotations
 
 import shlex
 from typing import TYPE_CHECKING
 
+from geolake_nb.checks.finding import Scope, Severity
+from geolake_nb.checks.rule import PARQUET_CRS, PARQUET_LOGICAL, Fault, Needs, Rule, Skip
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.types import to_delta_text
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from geolake_nb.checks.check import Evidence
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.scan.wkb_sample import WkbColumn
 
-__all__ = ["crs_sentence", "typing_command", "typing_hint", "why_no_command"]
+__all__ = ["GEO_RULES", "crs_sentence", "typing_command", "typing_hint", "why_no_command"]
 
 
 def typing_command(snapshot: Snapshot, column: WkbColumn) -> str | None:
@@ -68,3 +73,36 @@ def typing_hint(snapshot: Snapshot, column: WkbColumn) -> str:
     command = typing_command(snapshot, column)
     what = why_no_command(snapshot, column) if command is None else f"give it one with: {command}"
     return f"{name} holds WKB without a geo type; {what}"
+
+
+def _untyped_wkb(evidence: Evidence) -> Iterator[Fault | Skip]:
+    sample, snapshot = evidence.wkb, evidence.snapshot
+    assert sample is not None
+    for column in sample.columns:
+        command = typing_command(snapshot, column)
+        what = f"a plain binary column whose {column.values} sampled values are all valid WKB: {crs_sentence(column)}"
+        yield Fault(
+            what,
+            Scope(column.path),
+            None if snapshot.format.types_spec == PARQUET_CRS else snapshot.format.types_spec,
+            command=command,
+            no_command=None if command is not None else why_no_command(snapshot, column),
+        )
+    if sample.unread and evidence.count:
+        yield Skip("no value of a binary column could be read")
+
+
+GEO_RULES = (
+    Rule(
+        "geo.untyped_wkb",
+        Severity.WARNING,
+        "a plain binary column whose sampled values are all valid WKB",
+        "No engine knows that the column holds geometries: no file is skipped, nothing is drawn, and the CRS is lost.",
+        PARQUET_LOGICAL,
+        _untyped_wkb,
+        "geolake enable {table} COLUMN=TYPE",
+        formats=frozenset({"delta", "iceberg", "parquet"}),
+        needs=Needs.WKB,
+        no_command="Iceberg does not let a column change from binary to geometry: write the rows to a new table",
+    ),
+)
