@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from geolake_nb.spark.jars import local_jars
+from geolake_nb.spark.session import local_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -64,7 +64,7 @@ def load(
     """
     from geolake_nb.raster_data.geotiff import find_geotiffs
     from geolake_nb.raster_data.out_db import OutDbRoots
-    from geolake_nb.spark.raster_load import load_rasters
+    from geolake_nb.spark.rasters import load_rasters
     from geolake_nb.spark.session import session_for
 
     if tile is not None and (len(tile) != 2 or not all(isinstance(side, int) and side > 0 for side in tile)):
@@ -145,7 +145,7 @@ def statistics(
 
     if hasattr(rasters, "mapInArrow"):
         from geolake_nb.raster_data.out_db import OutDbRoots
-        from geolake_nb.spark.raster_statistics import frame_statistics
+        from geolake_nb.spark.rasters import frame_statistics
 
         return frame_statistics(rasters, column, OutDbRoots.of(roots, storage_options))
     return band_statistics(_in_db(rasters, roots, storage_options))

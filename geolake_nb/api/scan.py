@@ -75,7 +75,7 @@ class Scan(Displayable):
         hint: Predicate | None = None,
         spark: SparkSession | None = None,
     ) -> None:
-        from geolake_nb.spark.collator import collator_of
+        from geolake_nb.spark.collations import collator_of
 
         self.table = table
         self.limit = whole_number("limit", limit)

@@ -335,7 +335,7 @@ class Table(TablePlans, TableViews, Displayable):
             (['part-0.parquet'], ['outside_window', 'outside_window'])
         """
         from geolake_nb.scan.explain import explain
-        from geolake_nb.spark.collator import collator_of
+        from geolake_nb.spark.collations import collator_of
 
         groups = self.row_groups() if row_groups else None
         with self._with_wkb_hint():

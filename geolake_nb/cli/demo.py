@@ -91,8 +91,7 @@ def _copy(folder: Path) -> str:
 
 def _prepare() -> None:
     """Prepare what the first notebook would wait for, once per machine."""
-    from geolake_nb.spark.jars import kept_jars, local_jars
-    from geolake_nb.spark.java_runtime import java_version
+    from geolake_nb.spark.session import java_version, kept_jars, local_jars
 
     _print(f"Java: {java_version()}")
     start = time.monotonic()
@@ -111,7 +110,7 @@ def _prepare() -> None:
 
 def _serve(folder: Path, first: str, port: int | None, *, browser: bool) -> None:
     """Run JupyterLab in this process until Ctrl-C, with a configuration of its own that leaves the user's alone."""
-    from geolake_nb.spark.jars import cache_folder
+    from geolake_nb.spark.session import cache_folder
 
     settings = cache_folder() / "jupyter"
     page_settings = settings / "labconfig" / "page_config.json"

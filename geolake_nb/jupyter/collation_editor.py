@@ -149,7 +149,7 @@ class CollationEditor(Editor):
             self._look()
 
     def _load_from_spark(self) -> None:
-        from geolake_nb.spark.collation_check import spark_collations
+        from geolake_nb.spark.collations import spark_collations
         from geolake_nb.spark.session import running_session
 
         with self.trying():

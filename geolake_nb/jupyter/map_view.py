@@ -319,7 +319,7 @@ class GeolakeMap(MapWidget):
         if self._table is not None:
             return self._table.explain(predicate)
         from geolake_nb.scan.explain import explain
-        from geolake_nb.spark.collator import collator_of
+        from geolake_nb.spark.collations import collator_of
 
         return explain(self.snapshot, predicate, collator=collator_of(None))
 

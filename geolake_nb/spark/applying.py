@@ -66,7 +66,7 @@ def _named_causes(where: str) -> Iterator[None]:
     except Exception as problem:
         if not type(problem).__module__.startswith(("py4j.", "pyspark.")):
             raise
-        from geolake_nb.spark.failures import cause
+        from geolake_nb.spark.jobs import cause
 
         raise JobError(f"the job failed: {cause(problem)}", where=where, remedy="no changes were made") from problem
 
@@ -80,7 +80,7 @@ def _run(change: Change, context: CommitContext, on_progress: Progress | None) -
     from geolake_nb.spark.session import session_for
 
     if isinstance(change.job, FooterScanJob):
-        from geolake_nb.spark.footer_scan import run_footer_scan
+        from geolake_nb.spark.scan_bounds import run_footer_scan
 
         return run_footer_scan(change, change.job, context.storage, context.spark, on_progress)
     job_context = JobContext(session_for(context.spark), context.storage, context.transaction, on_progress)
@@ -89,7 +89,7 @@ def _run(change: Change, context: CommitContext, on_progress: Progress | None) -
 
         return run_scan(change, change.job, job_context)
     if isinstance(change.job, CollateJob):
-        from geolake_nb.spark.collated_stats import run_collate
+        from geolake_nb.spark.collations import run_collate
 
         return run_collate(change, change.job, job_context)
     if isinstance(change.job, WriteJob):

@@ -1,37 +1,106 @@
-"""The Spark job of a repair: every value of the geo columns of some files, one row of statistics a part of a file."""
+"""The Spark jobs of a repair: every value of the geo columns of some files, for bounds or new footers."""
 
 from __future__ import annotations
 
+import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.delta.repair import finish_repair
+from geolake_nb.formats.parquet_folder.repair import finish_repair as finish_footer_repair
 from geolake_nb.model.statistics import merge
-from geolake_nb.spark.cores import cores
-from geolake_nb.spark.failures import cause
-from geolake_nb.spark.progress import run_with_progress
+from geolake_nb.parquet.footer import FooterReader
+from geolake_nb.scan.value_scan import scan_groups
+from geolake_nb.spark.jobs import cause, cores, run_with_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from geolake_nb.changes.repair.bound_sources import ScanJob
+    from geolake_nb.formats.parquet_folder.repair import FooterScanJob
     from geolake_nb.model.change import Change
     from geolake_nb.model.statistics import ColumnStats
-    from geolake_nb.scan.value_scan import ScanColumn
+    from geolake_nb.scan.value_scan import GroupStats, ScanColumn
     from geolake_nb.spark.applying import JobContext
     from geolake_nb.storage.storage import Storage
+    from geolake_nb.text.messages import Progress
 
-__all__ = ["Unit", "bundled", "run_scan"]
+    FileUnit = tuple[int, str, list[ScanColumn]]
+
+__all__ = ["Unit", "bundled", "run_footer_scan", "run_scan"]
+
+_WORTH_A_JOB = 1 << 28
+"""Bytes of files from which on a Spark job is faster than threads of this process."""
+_TASKS = 200
+_FILE_SCHEMA = "file long, stats binary"
+
+
+def run_footer_scan(
+    change: Change, job: FooterScanJob, storage: Storage, spark: SparkSession | None, on_progress: Progress | None
+) -> Change:
+    """Read the values and complete the change with the boxes that they have."""
+    units = [
+        (index, file.state.path, [column.column for column in file.columns if column.scan])
+        for index, file in enumerate(job.files)
+    ]
+    size = sum(file.state.bytes for file in job.files)
+    if spark is None or len(units) == 1 or size < _WORTH_A_JOB:
+        return finish_footer_repair(change, job, _here(storage, units, on_progress))
+    return finish_footer_repair(change, job, _on_spark(spark, storage, units, change.location, on_progress))
+
+
+def _here(storage: Storage, units: list[FileUnit], on_progress: Progress | None) -> dict[int, list[list[GroupStats]]]:
+    # A reader keeps what it has seen, and is not made for threads.
+    def scan(unit: FileUnit) -> list[list[GroupStats]]:
+        return scan_groups(storage, unit[1], unit[2], reader=FooterReader())
+
+    scanned: dict[int, list[list[GroupStats]]] = {}
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for unit, stats in zip(units, pool.map(scan, units), strict=True):
+            scanned[unit[0]] = stats
+            if on_progress is not None:
+                on_progress(len(scanned), len(units))
+    return scanned
+
+
+def _on_spark(
+    spark: SparkSession, storage: Storage, units: list[FileUnit], location: str, on_progress: Progress | None
+) -> dict[int, list[list[GroupStats]]]:
+    bundles = [units[start::_TASKS] for start in range(min(_TASKS, len(units)))]
+    blobs = [pickle.dumps(bundle) for bundle in bundles]
+
+    def scan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        reader = FooterReader()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for index, key, columns in pickle.loads(blobs[number]):
+                    stats = pickle.dumps(scan_groups(storage, key, columns, reader=reader))
+                    yield pa.record_batch({"file": pa.array([index], pa.int64()), "stats": pa.array([stats])})
+
+    rows = spark.range(0, len(blobs), 1, len(blobs)).mapInArrow(scan, _FILE_SCHEMA)
+    try:
+        table = run_with_progress(spark, rows.toArrow, on_progress)
+    except GeolakeError:
+        raise
+    except Exception as problem:  # whatever Spark or py4j raises
+        what = f"the scan failed: {cause(problem)}"
+        raise JobError(what, where=location, remedy="no changes were made") from problem
+    return {row["file"]: pickle.loads(row["stats"]) for row in table.to_pylist()}
+
 
 _PART_BYTES = 64 * 2**20
 """A larger file is read in several parts, at about so many bytes each."""
 _OPENING_BYTES = 2**20
 """What opening a file costs, as if so many more bytes were read."""
 _TASKS_A_CORE = 4
-_SCHEMA = "file long, part int, stats binary"
+_PART_SCHEMA = "file long, part int, stats binary"
 
 
 class Unit(NamedTuple):
@@ -50,7 +119,7 @@ def run_scan(change: Change, job: ScanJob, context: JobContext) -> Change:
     bundles = bundled(job, tasks=_TASKS_A_CORE * cores(spark))
     blobs = [pickle.dumps(bundle) for bundle in bundles]
     scan = _scanner(context.storage, job.columns, blobs)
-    rows = spark.range(0, len(blobs), 1, len(blobs)).mapInArrow(scan, _SCHEMA)
+    rows = spark.range(0, len(blobs), 1, len(blobs)).mapInArrow(scan, _PART_SCHEMA)
     try:
         table = run_with_progress(spark, rows.toArrow, context.on_progress)
     except GeolakeError:

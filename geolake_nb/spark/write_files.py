@@ -17,11 +17,9 @@ from geolake_nb.errors import GeolakeError, JobError, SchemaError
 from geolake_nb.formats.delta.add_action import with_deletion_time
 from geolake_nb.formats.delta.rewrite import live_rows
 from geolake_nb.formats.delta.write_target import DeltaTarget
-from geolake_nb.spark.collated_stats import with_collated_stats
-from geolake_nb.spark.failures import cause
-from geolake_nb.spark.progress import run_with_progress
+from geolake_nb.spark.collations import with_collated_stats
+from geolake_nb.spark.jobs import cause, map_in_arrow, run_with_progress
 from geolake_nb.spark.row_sources import open_rows
-from geolake_nb.spark.row_stream import map_in_arrow
 from geolake_nb.spark.shuffle import MESSAGES, CutTask
 from geolake_nb.spark.write_tasks import RESULT, SortTask, WriteTask
 
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
     from geolake_nb.changes.write_job import WriteJob
     from geolake_nb.model.change import Change
     from geolake_nb.spark.applying import JobContext
+    from geolake_nb.spark.jobs import RowStream
     from geolake_nb.spark.row_sources import OpenRows
-    from geolake_nb.spark.row_stream import RowStream
     from geolake_nb.storage.storage import Storage
 
 __all__ = ["run_write"]
@@ -165,7 +163,7 @@ def _free_name(names: Sequence[str]) -> str:
 
 
 def _refuse_bad_values(change: Change, written: pa.Table) -> None:
-    from geolake_nb.spark.geo_input import merge_bad
+    from geolake_nb.spark.coerce import merge_bad
 
     parts: list[Any] = [part for blob in written["bad"].drop_null().to_pylist() for part in pickle.loads(blob)]
     bad = merge_bad(parts)

@@ -76,7 +76,7 @@ class WriteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The files of the task, as rows of `RESULT`."""
-        from geolake_nb.spark.geo_input import GeoReader
+        from geolake_nb.spark.coerce import GeoReader
 
         reader = GeoReader(self.inputs) if self.inputs else None
         files = _Files(self)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from geolake_nb.cli import main
-from geolake_nb.spark.jars import local_jars
+from geolake_nb.spark.session import local_jars
 from tests.jupyter.browser import artefacts, headless_browser
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))

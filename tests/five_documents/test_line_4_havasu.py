@@ -31,7 +31,7 @@ from geolake_nb.model.types import (
     geo_type,
     parse_column_types,
 )
-from geolake_nb.spark.geo_input import GeoReader
+from geolake_nb.spark.coerce import GeoReader
 from geolake_nb.storage.storage import Storage
 from tests.formats.havasu_rows import append, create, opened, planned_table
 

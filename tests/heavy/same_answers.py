@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 import geolake_nb as gl
 from geolake_nb.scan.explain import explain
 from geolake_nb.scan.prune import ScanReason
-from geolake_nb.spark.collator import collator_of
+from geolake_nb.spark.collations import collator_of
 from tests.iceberg_spark import IcebergSpark
 from tests.promises import partition_queries, query_fixtures
 from tests.promises.query_fixtures import QueryTable

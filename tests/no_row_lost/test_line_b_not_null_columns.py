@@ -17,7 +17,7 @@ from geolake_nb.errors import JobError, SchemaError
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, ListType, PrimitiveType, StringType, StructType
 from geolake_nb.parquet.file_columns import FileColumns
-from geolake_nb.spark.failures import cause
+from geolake_nb.spark.jobs import cause
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import nbformat
 import pytest
 
-from geolake_nb.spark.jars import local_jars
+from geolake_nb.spark.session import local_jars
 from tests.notebooks.counting_proxy import counting_proxy
 
 if TYPE_CHECKING:

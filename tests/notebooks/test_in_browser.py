@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
-from geolake_nb.spark.jars import cache_folder
+from geolake_nb.spark.session import cache_folder
 from tests.jupyter.browser import artefacts
 from tests.jupyter.lab.notebook_page import open_notebook
 from tests.jupyter.lab.server import App, serve

@@ -20,7 +20,7 @@ from geolake_nb.model.schema import Schema
 from geolake_nb.model.types import Field, GeographyType, GeometryEncoding, GeometryType, StructType
 from geolake_nb.parquet.geoparquet import GeoEncoding
 from geolake_nb.parquet.writer import Layout, ParquetWriter
-from geolake_nb.spark.geo_input import GeoReader
+from geolake_nb.spark.coerce import GeoReader
 from geolake_nb.storage.storage import Storage
 from tests.oracle.wkb_walk import BadError, walk
 from tests.oracle.wkb_write import Shape, write

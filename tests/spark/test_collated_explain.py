@@ -19,7 +19,7 @@ from geolake_nb.formats.delta.raw_actions import raw_adds
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.operators import ComparisonOp
 from geolake_nb.scan.explain import explain
-from geolake_nb.spark.collator import SparkCollator
+from geolake_nb.spark.collations import SparkCollator
 from geolake_nb.storage.storage import Storage
 
 pytestmark = pytest.mark.spark

@@ -19,8 +19,7 @@ from geolake_nb.model.collation import Collation
 from geolake_nb.model.collation_stats import CollationHints
 from geolake_nb.scan.value_scan import CollatedString
 from geolake_nb.spark.applying import JobContext
-from geolake_nb.spark.collated_stats import collated_ranges, with_collated_stats
-from geolake_nb.spark.collation_check import spark_collations
+from geolake_nb.spark.collations import collated_ranges, spark_collations, with_collated_stats
 from geolake_nb.storage.storage import Storage
 from tests.kernel_reader import kernel_rows, kernel_schema
 

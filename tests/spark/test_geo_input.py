@@ -14,7 +14,7 @@ from geolake_nb.changes.write_job import GeoInput
 from geolake_nb.errors import SchemaError
 from geolake_nb.model.types import GeometryEncoding
 from geolake_nb.parquet.geoparquet import GeoEncoding
-from geolake_nb.spark.geo_input import SHOWN, GeoReader
+from geolake_nb.spark.coerce import SHOWN, GeoReader
 
 WKB, WKT, GEOARROW = GeometryEncoding.WKB, GeometryEncoding.WKT, GeometryEncoding.GEOARROW
 

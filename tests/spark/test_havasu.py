@@ -15,7 +15,7 @@ import geolake_nb as gl
 from geolake_nb.errors import JobError, SchemaError
 from geolake_nb.geo.bounds import BadValueWarning
 from geolake_nb.raster_data.arrow import rasters_from_arrow, rasters_to_arrow
-from geolake_nb.spark.iceberg_source import LiveRows
+from geolake_nb.spark.live_rows import LiveRows
 from tests.formats.havasu_rows import bounds_of, entries_of
 from tests.formats.havasu_tables import (
     GEOM,

@@ -8,8 +8,7 @@ import pytest
 
 from geolake_nb.errors import MissingDependencyError
 from geolake_nb.formats.iceberg.jvm_table import ICEBERG_PACKAGE
-from geolake_nb.spark.jars import delta_package, kept_jars, local_jars
-from geolake_nb.spark.java_runtime import java_version
+from geolake_nb.spark.session import delta_package, java_version, kept_jars, local_jars
 
 POM = "<project><modelVersion>4.0.0</modelVersion><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
 

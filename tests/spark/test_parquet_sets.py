@@ -248,10 +248,10 @@ def test_a_set_that_spark_wrote_is_repaired_and_spark_reads_it(spark, tmp_path):
 
 
 def test_many_files_are_scanned_by_a_job(spark, tmp_path, monkeypatch):
-    from geolake_nb.spark import footer_scan
+    from geolake_nb.spark import scan_bounds
 
     here, there = make_set(tmp_path / "here"), make_set(tmp_path / "there")
     gl.open(str(here)).plan_repair().apply()
-    monkeypatch.setattr(footer_scan, "_WORTH_A_JOB", 0)
+    monkeypatch.setattr(scan_bounds, "_WORTH_A_JOB", 0)
     gl.open(str(there)).plan_repair().apply(spark=spark)
     assert contents(there) == contents(here)

@@ -14,7 +14,7 @@ import geolake_nb as gl
 from geolake_nb.changes.write_job import Packing
 from geolake_nb.errors import SchemaError
 from geolake_nb.formats.delta.write import plan_convert
-from geolake_nb.spark.parquet_source import Part, _read, sample_parquet, size_parquet
+from geolake_nb.spark.live_rows import Part, _read, sample_parquet, size_parquet
 from geolake_nb.storage.storage import Storage
 
 MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)

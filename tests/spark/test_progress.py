@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from geolake_nb.spark.progress import run_with_progress
+from geolake_nb.spark.jobs import run_with_progress
 
 pytestmark = pytest.mark.spark
 

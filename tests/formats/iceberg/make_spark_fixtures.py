@@ -15,7 +15,7 @@ import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from geolake_nb.spark.jars import ivy_settings
+from geolake_nb.spark.session import ivy_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -63,7 +63,7 @@ def rewrite(folder) -> SetChange:
 def repair(folder) -> SetChange:
     """New footers for all files, as a plan makes them."""
     from geolake_nb.formats.parquet_folder.repair import finish_repair
-    from geolake_nb.spark.footer_scan import _here
+    from geolake_nb.spark.scan_bounds import _here
 
     table = gl.open(str(folder))
     change = table.plan_repair().change

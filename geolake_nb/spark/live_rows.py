@@ -1,18 +1,34 @@
-"""The rows of Parquet files: read with Arrow in the tasks, whatever types their writers chose.
+"""The live rows of Delta, Iceberg and Parquet files, shapes as plain bytes.
+
+Delta reads files by a snapshot, which defines the columns. This one is in no log: nothing is written
+for it, and it has only the metadata that reading the files needs.
+
+Spark 4.2 has no runtime of Iceberg, and none reads Havasu's rasters.
 
 Spark's own reader knows neither GeoParquet's nested coordinates nor most CRSs of Parquet's geo types.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from geolake_nb.changes.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
-from geolake_nb.errors import GeolakeError, SchemaError
+from geolake_nb.errors import GeolakeError, RefusedError, SchemaError
+from geolake_nb.formats.delta.log_actions import decoded_path
+from geolake_nb.formats.delta.plain_actions import plain_add, plain_metadata, plain_protocol
+from geolake_nb.formats.delta.raw_actions import raw_adds
+from geolake_nb.formats.delta.schema import to_delta_schema
+from geolake_nb.formats.iceberg.deleted_rows import data_file_rows
+from geolake_nb.formats.iceberg.live_rows import RowReader, carried_schema
+from geolake_nb.formats.iceberg.schema import name_mapping
+from geolake_nb.formats.spark_location import spark_location
 from geolake_nb.model.schema import Schema, split_path
 from geolake_nb.model.types import GeometryEncoding, StructType
 from geolake_nb.parquet.column_ranges import LegacyCalendar
@@ -20,29 +36,168 @@ from geolake_nb.parquet.file_columns import FileColumns
 from geolake_nb.parquet.opening import open_parquet_file, value_batches
 from geolake_nb.scan.data_files import native_encodings
 from geolake_nb.spark.coerce import RowFitter, spark_schema
-from geolake_nb.spark.cores import cores
-from geolake_nb.spark.row_stream import RowStream
+from geolake_nb.spark.jobs import RowStream, cores, keyed_accumulator
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from geolake_nb.changes.sampling import Partition, Sample
-    from geolake_nb.changes.write_job import GeoInput, ParquetFileRows, ParquetRows
+    from geolake_nb.changes.write_job import DeltaRows, GeoInput, IcebergRows, ParquetFileRows, ParquetRows
+    from geolake_nb.formats.iceberg.deleted_rows import DataFileRows
     from geolake_nb.parquet.geoparquet import GeoEncoding
-    from geolake_nb.spark.coerce import BadRows
-    from geolake_nb.spark.geo_input import BadValues
+    from geolake_nb.spark.applying import JobContext
+    from geolake_nb.spark.coerce import BadRows, BadValues
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["Part", "parquet_stream", "parts_of", "sample_parquet", "size_parquet"]
+__all__ = [
+    "LiveRows",
+    "Part",
+    "delta_frame",
+    "iceberg_stream",
+    "parquet_stream",
+    "parts_of",
+    "sample_parquet",
+    "size_parquet",
+]
+
+_ACTIONS = "org.apache.spark.sql.delta.actions."
+
+
+@contextlib.contextmanager
+def delta_frame(context: JobContext, rows: DeltaRows) -> Iterator[DataFrame]:
+    """The rows, as long as the block lasts."""
+    from pyspark.sql import DataFrame
+
+    spark, snapshot = context.spark, rows.snapshot
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is None:
+        raise RefusedError(
+            "files of a Delta table are read through the session's JVM, which Spark Connect does not expose",
+            where=snapshot.location,
+            remedy="use a classic session, or none",
+        )
+    session: Any = spark._jsparkSession
+    delta = jvm.org.apache.spark.sql.delta
+    none = jvm.scala.Option.empty()
+    root = spark_location(spark, context.storage.location)
+    # A location in the same store without a table: no log is read, and none is written.
+    path = jvm.org.apache.hadoop.fs.Path(f"{root}/_geolake-{context.transaction}")
+    log = delta.DeltaLog.forTable(session, path)
+    try:
+        metadata = _parsed(jvm, plain_metadata(snapshot), "Metadata")
+        protocol = _parsed(jvm, plain_protocol(), "Protocol")
+        known = delta.DummySnapshot(log.logPath(), log, metadata, none, jvm.scala.Option.apply(protocol))
+        base = f"file://{quote(root)}" if context.storage.is_local else root
+        files = _parsed(jvm, f"[{','.join(_adds(context, rows, base))}]", "AddFile", many=True)
+        chosen = jvm.scala.jdk.javaapi.CollectionConverters.asScala(files).toSeq()
+        yield DataFrame(log.createDataFrame(known, chosen, False, none), spark)
+    finally:
+        delta.DeltaLog.invalidateCache(session, path)
+
+
+def _parsed(jvm: Any, text: str, name: str, *, many: bool = False) -> Any:
+    """What Delta makes of the JSON inside an action; many of them in one call, for each takes a millisecond."""
+    load = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass
+    mapper = jvm.org.apache.spark.sql.delta.util.JsonUtils.mapper()
+    kind = load(_ACTIONS + name)
+    if many:
+        kind = mapper.getTypeFactory().constructCollectionType(load("java.util.ArrayList"), kind)
+    return mapper.readValue(text, kind)
+
+
+def _adds(context: JobContext, rows: DeltaRows, root: str) -> Iterator[str]:
+    storage, snapshot = context.storage, rows.snapshot
+    stored = raw_adds(storage, snapshot.details.segment, None if rows.files is None else rows.paths)
+    for path, add in zip(stored["path"].to_pylist(), stored["add"].to_pylist(), strict=True):
+        storage.resolve(decoded_path(path))  # a log may name any location: only those below the table are read
+        yield plain_add(add, root=root, where=snapshot.location)
+
+
+_PART_BYTES = 1 << 27
+_OPENING_BYTES = 1 << 20
+_TASKS_A_CORE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One of `parts` equal runs of the row groups of a file."""
+
+    file: DataFileRows
+    part: int
+    parts: int
+    partition: int
+
+
+class LiveRows:
+    """How many rows the tasks found that no delete file removes: delete files may name a row twice."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._reported = keyed_accumulator(spark)
+
+    def report(self, part: int, rows: int) -> None:
+        """Called in a task, when it has read all rows of a part."""
+        if self._reported is not None:
+            self._reported.add({part: rows})
+
+    def total(self) -> int | None:
+        """All of them, when the job is done; `None` where tasks cannot report to the driver."""
+        return None if self._reported is None else sum(self._reported.value.values())
+
+
+def iceberg_stream(
+    spark: SparkSession, storage: Storage, rows: IcebergRows, schema: Schema, live: LiveRows
+) -> RowStream:
+    """The rows with the columns of the schema, which go by their field ids; `live` counts them.
+
+    Shapes are as they are stored, bytes or text by the encoding of their type; rasters are the Havasu group.
+    """
+    from pyspark.sql.types import StructType as SparkStruct
+
+    tasks = _tasks(rows, _TASKS_A_CORE * cores(spark))
+    names = name_mapping(rows.snapshot)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = RowReader(storage, schema, names)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                count = 0
+                for task in tasks[number]:
+                    for some in reader.read(task.file, part=task.part, parts=task.parts, partition=task.partition):
+                        count += len(some)
+                        yield some
+                live.report(number, count)
+
+    columns = SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
+    return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, columns)
+
+
+def _tasks(rows: IcebergRows, tasks: int) -> list[list[_Part]]:
+    """The files cut and packed for about as many tasks, in order."""
+    files = data_file_rows(rows.snapshot, rows.files)
+    numbers = rows.partitions or (0,) * len(files)
+    total = sum(file.bytes + _OPENING_BYTES for file in files)
+    wanted = max(1, min(_PART_BYTES, -(-total // max(1, tasks))))
+    packed: list[list[_Part]] = []
+    room = 0
+    for file, partition in zip(files, numbers, strict=True):
+        parts = max(1, -(-file.bytes // wanted))
+        for part in range(parts):
+            cost = file.bytes // parts + _OPENING_BYTES
+            if not packed or room < cost:
+                packed.append([])
+                room = wanted
+            packed[-1].append(_Part(file, part, parts, partition))
+            room -= cost
+    return packed
+
 
 _BATCH_BYTES = 1 << 24
 _MAX_BATCH_ROWS = 16_384
 _MAX_PART_BYTES = 1 << 27
 _SAMPLED_PARTS = 200
-_TASKS_A_CORE = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""GeoTIFF files as a DataFrame of Havasu's rasters: the tasks open them, whole or in tiles."""
+"""GeoTIFF files as a DataFrame of Havasu's rasters, and the statistics of a raster column."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from geolake_nb.errors import GeolakeError, RasterError
-from geolake_nb.raster_data.arrow import RASTER_V1, rasters_to_arrow
+from geolake_nb.raster_data.arrow import RASTER_V1, rasters_from_arrow, rasters_to_arrow
 from geolake_nb.raster_data.geotiff import open_geotiff
-from geolake_nb.raster_data.out_db import MAX_BYTES
+from geolake_nb.raster_data.out_db import MAX_BYTES, in_db
+from geolake_nb.raster_data.pixels import band_statistics
 from geolake_nb.raster_data.raster import PixelType
-from geolake_nb.spark.cores import cores
+from geolake_nb.spark.jobs import cores, map_in_arrow
 from geolake_nb.text.messages import url_without_secrets
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from rasterio.windows import Window
 
     from geolake_nb.raster_data.geotiff import RasterSource
+    from geolake_nb.raster_data.out_db import OutDbRoots
+    from geolake_nb.raster_data.pixels import BandStatistics
     from geolake_nb.raster_data.raster import Raster
 
     Tile = tuple[int, int]
 
-__all__ = ["load_rasters"]
+__all__ = ["frame_statistics", "load_rasters"]
 
 _TASKS_A_CORE = 3
 _BATCH_BYTES = 1 << 24
@@ -142,3 +145,46 @@ def _batch(rows: list[tuple[str, int, int, Raster]]) -> pa.RecordBatch:
         [pa.array(paths), pa.array(xs, pa.int32()), pa.array(ys, pa.int32()), rasters_to_arrow(rasters)],
         schema=_COLUMNS,
     )
+
+
+_STATISTICS = pa.schema(
+    [
+        pa.field("band", pa.int32()),
+        pa.field("min", pa.float64()),
+        pa.field("max", pa.float64()),
+        pa.field("mean", pa.float64()),
+        pa.field("count", pa.int64()),
+        pa.field("no_data", pa.int64()),
+    ]
+)
+
+
+def frame_statistics(frame: DataFrame, column: str, roots: OutDbRoots) -> DataFrame:
+    """The other columns of the frame with `band, min, max, mean, count, no_data`, one row a band of each raster."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructType
+
+    if column not in frame.columns:
+        raise RasterError(f"no column {column!r}", remedy=f"give column=, one of: {', '.join(sorted(frame.columns))}")
+    others = [field for field in frame.schema.fields if field.name != column]
+    clash = sorted({field.name for field in others} & set(_STATISTICS.names))
+    if clash:
+        raise RasterError(f"the frame already has columns named {', '.join(clash)}", remedy="rename or drop them")
+    schema = StructType([*others, *from_arrow_schema(_STATISTICS).fields])
+    return map_in_arrow(frame, lambda batches: _measure(batches, column, roots), schema)
+
+
+def _measure(batches: Iterator[pa.RecordBatch], column: str, roots: OutDbRoots) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        owners: list[int] = []
+        statistics: list[BandStatistics] = []
+        # One raster at a time: a whole batch of them would hold all pixels twice.
+        for row in range(batch.num_rows):
+            raster = rasters_from_arrow(batch.column(column).slice(row, 1))[0]
+            if raster is not None:
+                some = band_statistics(in_db(raster, roots))
+                owners += [row] * len(some)
+                statistics += some
+        kept = batch.drop_columns([column]).take(pa.array(owners, pa.int64()))
+        arrays = [pa.array([getattr(band, field.name) for band in statistics], field.type) for field in _STATISTICS]
+        yield pa.RecordBatch.from_arrays([*kept.columns, *arrays], [*kept.schema.names, *_STATISTICS.names])
