@@ -106,14 +106,14 @@ use_front_end(_notebook)
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Called by `%load_ext geolake_nb`."""
-    from geolake_nb.jupyter.extension import load
+    from geolake_nb.jupyter.magics import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
     """Called by `%unload_ext geolake_nb`."""
-    from geolake_nb.jupyter.extension import unload
+    from geolake_nb.jupyter.magics import unload
 
     unload(shell)
 

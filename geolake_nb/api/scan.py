@@ -325,7 +325,7 @@ class Scan(Displayable):
             'some.geojson'
         """
         from geolake_nb.api.row_files import row_format, write_rows
-        from geolake_nb.jupyter.written_file import written_file
+        from geolake_nb.jupyter.export import written_file
 
         kind = row_format(path, format)
         with written_file(path, self.table.snapshot) as target:

@@ -164,7 +164,7 @@ class TableViews:
             >>> t.to_folium()
             <folium.folium.Map object at 0x...>
         """
-        from geolake_nb.jupyter.to_folium import to_folium
+        from geolake_nb.jupyter.export import to_folium
 
         with self._this._with_wkb_hint():
             return to_folium(self._this.snapshot, column)

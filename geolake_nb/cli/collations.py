@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.plan_options import add_plan_options, run_plan
-from geolake_nb.cli.table_options import open_table, print_json
+from geolake_nb.cli.options import add_plan_options, open_table, print_json, run_plan
 from geolake_nb.errors import GeolakeError
 
 if TYPE_CHECKING:

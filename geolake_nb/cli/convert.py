@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
+from geolake_nb.cli.options import add_plan_options, geo_types, open_table, run_plan, storage_options
 from geolake_nb.cli.rewrite import add_layout_options
-from geolake_nb.cli.table_options import open_table, storage_options
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.registry import DELTA, FORMATS
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.cli.options import add_table_options, open_table
 from geolake_nb.cli.scan import print_rows
-from geolake_nb.cli.table_options import add_table_options, open_table
 
 if TYPE_CHECKING:
     import argparse

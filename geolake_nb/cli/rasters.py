@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.table_options import add_table_options, open_table, print_table, progress
+from geolake_nb.cli.options import add_table_options, open_table, print_table, progress
 
 if TYPE_CHECKING:
     import argparse

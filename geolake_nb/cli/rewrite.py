@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.plan_options import add_plan_options, geo_types, run_plan
-from geolake_nb.cli.table_options import open_table, print_json, progress
+from geolake_nb.cli.options import add_plan_options, geo_types, open_table, print_json, progress, run_plan
 
 if TYPE_CHECKING:
     import argparse

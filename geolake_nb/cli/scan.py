@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.cli.explain import add_query_options, query_of
-from geolake_nb.cli.table_options import add_table_options, open_table, print_json, progress
+from geolake_nb.cli.options import add_table_options, open_table, print_json, progress
 
 if TYPE_CHECKING:
     import argparse

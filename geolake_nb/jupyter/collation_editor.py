@@ -9,8 +9,7 @@ import ipywidgets
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.delta.collate import string_path
 from geolake_nb.formats.registry import DELTA
-from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
-from geolake_nb.jupyter.collation_names import matching_names
+from geolake_nb.jupyter.drafts import draft_of, matching_names, schema_diff
 from geolake_nb.jupyter.editor_parts import Editor, PlanArea, beside, button, control, heading, shown
 from geolake_nb.jupyter.html import tag
 from geolake_nb.model.collation import collation_names

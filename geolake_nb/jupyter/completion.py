@@ -8,7 +8,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import GeolakeError
-from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
+from geolake_nb.jupyter.magic_commands import SUBCOMMANDS, parser_of
 from geolake_nb.model.collation import collation_names
 from geolake_nb.model.types import GeographyType, GeometryType, StringType
 from geolake_nb.reference import topics

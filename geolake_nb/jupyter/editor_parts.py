@@ -11,7 +11,7 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cell_widgets import close_whole, shown_here
 from geolake_nb.jupyter.html import tag
-from geolake_nb.jupyter.plan_view import PlanView
+from geolake_nb.jupyter.views import PlanView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,24 +1,28 @@
-"""The bounds of a table's files for other tools: GeoJSON, GeoParquet and a page with the map."""
+"""The bounds of a table's files for other tools: GeoJSON, GeoParquet, folium and a page with the map."""
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from geolake_nb.errors import GeolakeError
+from geolake_nb.errors import GeolakeError, RefusedError, StorageError
+from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.map_layers import place_boxes
-from geolake_nb.jupyter.written_file import written_file
 from geolake_nb.model.file_table import plain_values
 from geolake_nb.scan.coverage import geo_type_of, mapped_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    import folium
     from numpy.typing import NDArray
 
     from geolake_nb.api.table import Table
@@ -28,14 +32,51 @@ if TYPE_CHECKING:
     Target = str | os.PathLike[str]
 
 __all__ = [
+    "MAX_FEATURES",
     "box_shapes",
     "cut_at_antimeridian",
     "export",
     "feature_collection",
     "file_facts",
+    "to_folium",
     "to_geojson",
     "to_geoparquet",
+    "written_file",
 ]
+
+
+@contextmanager
+def written_file(path: str | os.PathLike[str], snapshot: Snapshot) -> Iterator[Path]:
+    """The path to write an export of a table; `~` is the home folder, as where a table is opened.
+
+    An earlier file of that name is replaced, unless the table has it.
+    """
+    try:
+        target = Path(path).expanduser()
+        if _is_in_table(target.resolve(), snapshot):
+            what = "this is a file of the table"
+            raise RefusedError(what, where=str(path), remedy="give another path")
+        yield target
+    except (OSError, RuntimeError) as problem:
+        why = getattr(problem, "strerror", None) or str(problem)
+        # Arrow puts the path into its text, and the reason after it.
+        why = why.rpartition("] ")[2]
+        raise StorageError(f"cannot be written: {why}", where=str(path) or "''", remedy="give another path") from None
+
+
+def _is_in_table(target: Path, snapshot: Snapshot) -> bool:
+    """Whether the table has the file, or would take it for one of its own."""
+    if snapshot.format.has_versions:
+        return target.exists() and target.is_relative_to(Path(snapshot.location).resolve())
+    if snapshot.details is None:  # boxes without a location
+        return False
+    root = Path(snapshot.details.storage.location).resolve()
+    if not target.is_relative_to(root):
+        return False
+    data_files = {(root / path).resolve() for path in snapshot.files.table["path"].to_pylist()}
+    is_folder = snapshot.location == snapshot.details.storage.location
+    return target in data_files or (is_folder and target.suffix == ".parquet")
+
 
 _WORLD = (-180.0, -90.0, 180.0, 90.0)
 
@@ -192,3 +233,78 @@ _WRITERS: dict[str, Callable[[Table, Target, str | None], Path]] = {
     ".json": _geojson,
     ".parquet": _geoparquet,
 }
+
+
+MAX_FEATURES: Final = 10_000
+"""Beyond, a page of folium takes many seconds to open: our own map holds a hundred times more."""
+
+# folium renders what it made as a template once more: a brace that reaches it would be run as code.
+_BRACES = str.maketrans({"{": "&#123;", "}": "&#125;"})
+_STATIC = Path(__file__).parent / "static"
+_BOX = {"color": "#2b7d9c", "weight": 1, "fillOpacity": 0.15}
+_LAND = {"color": "#9aa3ad", "weight": 0.5, "fillColor": "#fbfaf7", "fillOpacity": 1.0}
+
+
+def to_folium(snapshot: Snapshot, column: str | None = None) -> folium.Map:
+    """The map; files that cannot be drawn are counted in its attribution."""
+    try:
+        import folium
+    except ImportError:
+        from geolake_nb.errors import MissingDependencyError
+
+        raise MissingDependencyError("folium is not installed", remedy="pip install folium") from None
+    name = mapped_column(snapshot, column)
+    count = len(snapshot.files)
+    if count > MAX_FEATURES:
+        what = f"{count:,} files are too many for folium (at most {MAX_FEATURES:,})"
+        raise GeolakeError(what, where=snapshot.location, remedy="use t.map().to_html(path), or t.to_geoparquet(path)")
+    features = feature_collection(snapshot, name)["features"]
+    drawn = [_escaped(feature) for feature in features if feature["geometry"] is not None]
+    page = folium.Map(tiles=None, prefer_canvas=True, location=(0, 0), zoom_start=1, world_copy_jump=True)
+    # folium's own lists name four hosts; only Leaflet is used here.
+    page.default_js = [("leaflet", _data_uri("leaflet.js", "text/javascript"))]
+    page.default_css = [("leaflet_css", _data_uri("leaflet.css", "text/css"))]
+    folium.GeoJson(_land(), name="land", style_function=lambda _: _LAND, interactive=False).add_to(page)
+    if drawn:
+        fields = list(drawn[0]["properties"])
+        folium.GeoJson(
+            {"type": "FeatureCollection", "features": drawn},
+            name="files",
+            style_function=lambda _: _BOX,
+            marker=folium.CircleMarker(radius=4),
+            tooltip=folium.GeoJsonTooltip(fields=fields, sticky=True),
+        ).add_to(page)
+        page.fit_bounds(_corners(drawn))
+    return page
+
+
+def _escaped(feature: dict[str, Any]) -> dict[str, Any]:
+    """The feature with properties that folium may put into HTML as they are, which it does."""
+
+    def text(value: Any) -> Any:
+        return html.escape(visible(value)).translate(_BRACES) if isinstance(value, str) else value
+
+    properties = {text(key): text(value) for key, value in feature["properties"].items()}
+    return {"type": "Feature", "geometry": feature["geometry"], "properties": properties}
+
+
+def _land() -> dict[str, Any]:
+    import shapely
+
+    land = shapely.from_geojson((_STATIC / "land.json").read_text(encoding="utf-8"))
+    cut = shapely.union_all(shapely.get_parts(cut_at_antimeridian(land)), grid_size=0.01)
+    geojson: dict[str, Any] = json.loads(shapely.to_geojson(cut))
+    return geojson
+
+
+def _corners(features: list[dict[str, Any]]) -> list[list[float]]:
+    import numpy as np
+    import shapely
+
+    shapes = shapely.from_geojson([json.dumps(feature["geometry"]) for feature in features])
+    west, south, east, north = shapely.total_bounds(np.asarray(shapes, object)).tolist()
+    return [[max(south, -85.0), west], [min(north, 85.0), east]]
+
+
+def _data_uri(name: str, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode((_STATIC / name).read_bytes()).decode()}"

@@ -11,9 +11,8 @@ def display(value: object) -> None:
     """Display a value with its widgets in the running cell."""
     from geolake_nb.api.plan import Plan
     from geolake_nb.changes.rewrite import Preview
-    from geolake_nb.jupyter.explanation_view import display_explanation
-    from geolake_nb.jupyter.plan_view import display_plan
-    from geolake_nb.jupyter.preview_view import display_preview
+    from geolake_nb.jupyter.rewrite_dialog import display_preview
+    from geolake_nb.jupyter.views import display_explanation, display_plan
     from geolake_nb.scan.explanation import Explanation
 
     if isinstance(value, Explanation):

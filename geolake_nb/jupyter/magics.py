@@ -1,4 +1,4 @@
-"""`%geolake` and `%%geolake`: they parse and dispatch, and show an error as one sentence."""
+"""`%geolake` and `%%geolake`: what `%load_ext geolake_nb` registers; they parse, dispatch and show errors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
 from geolake_nb.errors import GeolakeError, JobError
+from geolake_nb.jupyter.completion import add_completion, remove_completion
 from geolake_nb.jupyter.html import visible
-from geolake_nb.jupyter.magic_answers import answer
-from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, overview, parser_of, subcommand
+from geolake_nb.jupyter.magic_commands import SUBCOMMANDS, answer, overview, parser_of, subcommand
 from geolake_nb.jupyter.magic_words import Quoted, split_words
 from geolake_nb.text.messages import without_secrets
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from IPython.core.interactiveshell import InteractiveShell
+
     from geolake_nb.api.table import Table
 
-__all__ = ["GeolakeMagics"]
+__all__ = ["GeolakeMagics", "load", "unload"]
 
 _SHOWN_ORPHANS = 10
 _DEBUG = "--debug"
@@ -119,7 +121,7 @@ def _body(name: str, parser: argparse.ArgumentParser, line: list[str], cell: str
 def _table(options: argparse.Namespace, names: Mapping[str, Any]) -> Table:
     """The table of a variable, or the one that a path or a name leads to."""
     from geolake_nb.api.table import Table
-    from geolake_nb.cli.table_options import open_table
+    from geolake_nb.cli.options import open_table
 
     word = options.table
     if isinstance(word, Quoted) or not word.isidentifier() or word not in names:
@@ -167,3 +169,16 @@ def _in_one_sentence(problem: GeolakeError) -> None:
 def _as_lines(problem: BaseException, lines: list[str]) -> None:
     """Have IPython show these lines instead of a traceback; the error itself is unchanged."""
     vars(problem)["_render_traceback_"] = lambda: lines
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register `%geolake` in the shell."""
+    shell.register_magics(GeolakeMagics)
+    add_completion(shell)
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Unregister it."""
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop("geolake", None)
+    remove_completion(shell)

@@ -8,13 +8,11 @@ import numpy as np
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.expressions.filter_input import is_area, read_filter
+from geolake_nb.jupyter.export import written_file
 from geolake_nb.jupyter.html import visible
-from geolake_nb.jupyter.map_columns import chosen_color, color_columns
+from geolake_nb.jupyter.map_files import FilePages, chosen_color, color_columns
 from geolake_nb.jupyter.map_layers import float32_outward, place_boxes
-from geolake_nb.jupyter.map_page import map_page
-from geolake_nb.jupyter.map_pages import FilePages
-from geolake_nb.jupyter.map_widget import MapPair, MapWidget, pack_columns, pack_float64, pack_uint32
-from geolake_nb.jupyter.written_file import written_file
+from geolake_nb.jupyter.map_widget import MapPair, MapWidget, map_page, pack_columns, pack_float64, pack_uint32
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.snapshot import Snapshot
 from geolake_nb.model.types import RasterType

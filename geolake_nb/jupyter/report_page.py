@@ -9,10 +9,10 @@ from geolake_nb import __version__
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards import table as table_card
+from geolake_nb.jupyter.export import written_file
 from geolake_nb.jupyter.html import tag, visible
-from geolake_nb.jupyter.map_page import map_script
 from geolake_nb.jupyter.map_view import GeolakeMap, page_traits
-from geolake_nb.jupyter.written_file import written_file
+from geolake_nb.jupyter.map_widget import map_script
 
 if TYPE_CHECKING:
     import os
@@ -89,7 +89,7 @@ def report_page(
     title = html.escape(visible(f"{name}: report"))
 
     def sections() -> Iterator[tuple[str, str]]:
-        yield "Table", table_card.show(table, findings)
+        yield "Table", table_card.show_table(table, findings)
         yield "Map", _NO_MAP if shown is None else '<div id="map"></div>'
         if where is not None:
             explanation = table.explain(where, box_crs=box_crs) if shown is None else shown.explanation

@@ -9,20 +9,47 @@ import ipywidgets
 
 from geolake_nb.changes.write_job import ROW_GROUP_ROWS
 from geolake_nb.errors import GeolakeError
+from geolake_nb.formats.registry import DELTA
 from geolake_nb.geo.curves import Curve
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cell_widgets import close_whole
+from geolake_nb.jupyter.drafts import RewriteDraft, cluster_columns, draft_for
 from geolake_nb.jupyter.editor_parts import Editor, PlanArea, button, control, heading, hidden
 from geolake_nb.jupyter.html import visible
-from geolake_nb.jupyter.preview_view import preview_maps
-from geolake_nb.jupyter.rewrite_draft import RewriteDraft, cluster_columns, draft_for
+from geolake_nb.jupyter.map_view import GeolakeMap
+from geolake_nb.jupyter.views import display_live, in_notebook
+from geolake_nb.model.snapshot import Protocol, Snapshot
 
 if TYPE_CHECKING:
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
-    from geolake_nb.changes.rewrite import Preview
+    from geolake_nb.changes.rewrite import Preview, PreviewSide
 
-__all__ = ["RewriteDialog"]
+__all__ = ["RewriteDialog", "display_preview", "preview_maps"]
+
+
+def display_preview(preview: Preview) -> None:
+    """Show the preview: its card, and the maps where there is a front end for them."""
+    from IPython.display import display
+
+    display({"text/html": render(preview), "text/plain": str(preview)}, raw=True)  # type: ignore[no-untyped-call]
+    maps = preview_maps(preview) if in_notebook() else None
+    if maps is not None:
+        display_live(maps, "Maps before and after: in a live notebook")
+
+
+def preview_maps(preview: Preview) -> Any:
+    """The two maps, which move together and share the window; `None` without a geo column."""
+    if preview.column is None or preview.schema is None:
+        return None
+    return _map(preview, preview.before, "before").beside(_map(preview, preview.after, "after"))
+
+
+def _map(preview: Preview, side: PreviewSide, name: str) -> GeolakeMap:
+    assert preview.schema is not None
+    files = Snapshot(DELTA, name, None, None, preview.schema, Protocol(""), side.files)
+    return GeolakeMap(files, column=preview.column, color="bytes", title=name, height=360)
+
 
 _SIZES = ("16MB", "32MB", "64MB", "128MB", "256MB", "512MB", "1GB")
 

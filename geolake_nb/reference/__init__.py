@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from geolake_nb.errors import GeolakeError
-from geolake_nb.reference.plain_text import plain_text
+from geolake_nb.reference.markdown import plain_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

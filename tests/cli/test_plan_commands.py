@@ -14,7 +14,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan
 from geolake_nb.cli import command_parser, main
-from geolake_nb.cli.plan_options import geo_types
+from geolake_nb.cli.options import geo_types
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.rules import RULES
 from geolake_nb.reference import FOLDER

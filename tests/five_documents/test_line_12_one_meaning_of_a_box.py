@@ -16,8 +16,7 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import PredicateError
-from geolake_nb.jupyter.magic_answers import answer
-from geolake_nb.jupyter.magic_arguments import parser_of
+from geolake_nb.jupyter.magic_commands import answer, parser_of
 from geolake_nb.parquet.schema import to_arrow_type
 
 UTM = "EPSG:32633"

@@ -15,7 +15,7 @@ from pyiceberg.table.metadata import TableMetadataUtil
 
 import geolake_nb as gl
 from geolake_nb.api.writing import plan_write
-from geolake_nb.cli.plan_options import geo_types
+from geolake_nb.cli.options import geo_types
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import commit_change

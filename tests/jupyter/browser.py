@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from geolake_nb.jupyter.map_page import map_page
+from geolake_nb.jupyter.map_widget import map_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

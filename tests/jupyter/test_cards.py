@@ -13,8 +13,8 @@ from geolake_nb.checks.finding import Finding, Findings, Scope, Severity, Skippe
 from geolake_nb.formats.delta.collations import ColumnCollation, TableCollations
 from geolake_nb.formats.registry import DELTA
 from geolake_nb.jupyter.cards import render
-from geolake_nb.jupyter.plan_view import PlanView
-from geolake_nb.jupyter.table_rows import TableRows
+from geolake_nb.jupyter.cards.results import TableRows
+from geolake_nb.jupyter.views import PlanView
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.model.collation import Collation
 from geolake_nb.model.display import Displayable

@@ -96,7 +96,7 @@ def test_an_output_widget_that_is_cleared_leaves_the_cell_alone(kernel):
 
 
 def test_the_map_of_an_explanation_is_open_while_it_is_seen(kernel):
-    kernel.run("view", "from geolake_nb.jupyter.explanation_view import ExplanationView\n"
+    kernel.run("view", "from geolake_nb.jupyter.views import ExplanationView\n"
                        "view = ExplanationView(t.explain(gl.Box(0, 40, 20, 60)))\nview.button.click()")  # fmt: skip
     assert len(live(kernel, "GeolakeMap")) == 1
     kernel.run("view", "view.button.click()")

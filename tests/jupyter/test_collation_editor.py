@@ -9,9 +9,9 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.errors import CollationError, RefusedError
-from geolake_nb.jupyter.collation_draft import draft_of, schema_diff
 from geolake_nb.jupyter.collation_editor import CollationEditor
 from geolake_nb.jupyter.completion import offers
+from geolake_nb.jupyter.drafts import draft_of, schema_diff
 from tests import small_tables
 from tests.formats.delta.test_collate import V, collated, stats, string, table
 from tests.jupyter.html_reading import read, text_of

@@ -6,7 +6,7 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 import geolake_nb as gl
-from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS
+from geolake_nb.jupyter.magic_commands import SUBCOMMANDS
 from geolake_nb.model.collation import collation_names
 from tests import small_tables
 from tests.jupyter.named_tables import Names, make_named

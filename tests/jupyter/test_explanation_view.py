@@ -12,7 +12,7 @@ from nbconvert import HTMLExporter
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
-from geolake_nb.jupyter.explanation_view import ExplanationView
+from geolake_nb.jupyter.views import ExplanationView
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.types import GeometryType

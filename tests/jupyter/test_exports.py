@@ -16,9 +16,8 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError, RefusedError, StorageError
-from geolake_nb.jupyter.map_page import map_page
-from geolake_nb.jupyter.map_widget import BUNDLE
-from geolake_nb.jupyter.to_folium import MAX_FEATURES, _land
+from geolake_nb.jupyter.export import MAX_FEATURES, _land
+from geolake_nb.jupyter.map_widget import BUNDLE, map_page
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.types import GeometryType
 from geolake_nb.parquet.geoparquet import from_geo_metadata

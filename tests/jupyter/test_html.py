@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from geolake_nb.jupyter.card_style import card_style
+from geolake_nb.jupyter.card_parts import card_style
 from geolake_nb.jupyter.html import Markup, join, tag, visible
 from geolake_nb.jupyter.magic_words import quoted_word, split_words
 from tests.jupyter.html_reading import read, text_of

@@ -20,8 +20,8 @@ from geolake_nb.checks.finding import Findings
 from geolake_nb.errors import GeolakeError, MissingFileError, RefusedError
 from geolake_nb.formats.delta.collations import TableCollations
 from geolake_nb.jupyter.cards import render
-from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS, parser_of
-from geolake_nb.jupyter.table_rows import TableRows
+from geolake_nb.jupyter.cards.results import TableRows
+from geolake_nb.jupyter.magic_commands import SUBCOMMANDS, parser_of
 from geolake_nb.model.file_table import FileTable
 from geolake_nb.model.schema import Schema
 from geolake_nb.model.snapshot import History, Protocol

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.export import box_shapes
-from geolake_nb.jupyter.map_columns import color_columns, overlap_depths
+from geolake_nb.jupyter.map_files import color_columns, overlap_depths
 from geolake_nb.jupyter.map_layers import FLAGS, NO_BOX, NO_PLACE, OUT_OF_RANGE, float32_outward, place_boxes
 from geolake_nb.model.crs import CRS84, Crs
 from geolake_nb.model.statistics import BoxColumn

@@ -12,7 +12,7 @@ from geolake_nb.errors import GeolakeError, PredicateError
 from geolake_nb.expressions.predicate import Spatial, SpatialOp, st_intersects
 from geolake_nb.jupyter.map_view import GeolakeMap, page_traits, side_by_side
 from geolake_nb.jupyter.map_widget import MapWidget, pack_float64, pack_uint32
-from geolake_nb.jupyter.preview_view import preview_maps
+from geolake_nb.jupyter.rewrite_dialog import preview_maps
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.types import GeographyType, GeometryType

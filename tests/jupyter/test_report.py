@@ -11,7 +11,7 @@ import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import GeolakeError, PredicateError
 from geolake_nb.jupyter.cards import render
-from geolake_nb.jupyter.cards.table import show
+from geolake_nb.jupyter.cards.table import show_table
 from geolake_nb.jupyter.report_page import report_page
 from geolake_nb.reference import FOLDER
 from tests import small_tables
@@ -43,10 +43,10 @@ def test_a_report_has_the_card_the_map_the_findings_and_the_explanation(table):
 
 
 def test_the_card_of_a_report_knows_the_findings(table, tmp_path):
-    assert "Checked: no findings." in text_of(show(table, table.check(footers=False)))
+    assert "Checked: no findings." in text_of(show_table(table, table.check(footers=False)))
     bare = gl.open(str(small_tables.make_delta(tmp_path / "bare", bounds=False)))
     page = report_page(bare)
-    assert show(bare, bare.check(footers=False)) in page
+    assert show_table(bare, bare.check(footers=False)) in page
     assert "Checked: 1 warning." in page
     assert "Not checked. Run" not in page
     assert "Not checked. Run" in render(bare)

@@ -9,9 +9,9 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.api.plan import Report
 from geolake_nb.jupyter.completion import offers
+from geolake_nb.jupyter.drafts import RewriteDraft, cluster_columns
 from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
-from geolake_nb.jupyter.rewrite_draft import RewriteDraft, cluster_columns
 from tests import small_tables
 from tests.changes.rewrite_tables import FIELDS, PointTable
 from tests.formats.delta.log_maker import field

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from geolake_nb.changes.change_text import change_dict, change_text
+from geolake_nb.api.plan import change_dict, change_text
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.delta.add_action import remove_action
 from geolake_nb.formats.registry import DELTA

@@ -10,7 +10,7 @@ import pytest
 
 from geolake_nb.cli import command_parser, main, parsers_of_commands
 from geolake_nb.errors import GeolakeError
-from geolake_nb.jupyter.magic_arguments import parser_of
+from geolake_nb.jupyter.magic_commands import parser_of
 from geolake_nb.jupyter.magic_words import split_words
 from tests.reference.example_tables import make_example_tables
 from tests.reference.test_pages import DOCUMENTS, READ

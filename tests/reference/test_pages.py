@@ -14,7 +14,7 @@ from geolake_nb import errors
 from geolake_nb.cli import parsers_of_commands
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.rules import RULES
-from geolake_nb.jupyter.magic_arguments import SUBCOMMANDS
+from geolake_nb.jupyter.magic_commands import SUBCOMMANDS
 from geolake_nb.reference import FOLDER, PAGES, section, topics
 from geolake_nb.reference.pages import pages
 from geolake_nb.reference.public_api import public_classes, public_functions

@@ -33,24 +33,9 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.checks.finding import Findings
     from geolake_nb.formats.delta.collations import TableCollations
-    from geolake_nb.jupyter.cards import (
-        collations,
-        diff,
-        explanation,
-        files,
-        findings,
-        history,
-        plan,
-        preview,
-        protocol,
-        raster,
-        report,
-        rows,
-        schema,
-        table,
-    )
+    from geolake_nb.jupyter.cards import plan, results, table
+    from geolake_nb.jupyter.cards.results import TableRows
     from geolake_nb.jupyter.raster_entries import RasterDetails
-    from geolake_nb.jupyter.table_rows import TableRows
     from geolake_nb.model.file_table import FileTable
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import History, Protocol
@@ -58,18 +43,18 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     from geolake_nb.scan.explanation import Explanation
 
     return {
-        Diff: diff.show,
-        Explanation: explanation.show,
-        FileTable: files.show,
-        Findings: findings.show,
-        History: history.show,
-        Plan: plan.show,
-        Preview: preview.show,
-        Protocol: protocol.show,
-        RasterDetails: raster.show,
-        Report: report.show,
-        Schema: schema.show,
-        Table: table.show,
-        TableCollations: collations.show,
-        TableRows: rows.show,
+        Diff: plan.show_diff,
+        Explanation: results.show_explanation,
+        FileTable: results.show_files,
+        Findings: results.show_findings,
+        History: table.show_history,
+        Plan: plan.show_plan,
+        Preview: plan.show_preview,
+        Protocol: table.show_protocol,
+        RasterDetails: results.show_raster,
+        Report: plan.show_report,
+        Schema: table.show_schema,
+        Table: table.show_table,
+        TableCollations: table.show_collations,
+        TableRows: results.show_rows,
     }

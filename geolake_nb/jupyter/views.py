@@ -1,22 +1,162 @@
-"""A plan in a cell that can be applied: its card, the confirmations, Apply and Cancel."""
+"""Live parts of a cell: progress, an explanation that opens a map, and a plan that can be applied."""
 
 from __future__ import annotations
 
 import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.cli.options import progress
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
+from geolake_nb.jupyter.cell_widgets import close_whole, open_whole, shown_here
 from geolake_nb.jupyter.html import tag
-from geolake_nb.jupyter.live_part import display_live
-from geolake_nb.jupyter.progress import in_notebook
+from geolake_nb.scan.coverage import filtered_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from geolake_nb.api.plan import Plan, Report
+    from geolake_nb.jupyter.map_view import GeolakeMap
+    from geolake_nb.scan.explanation import Explanation
 
-__all__ = ["PlanView", "display_plan"]
+__all__ = [
+    "ExplanationView",
+    "PlanView",
+    "display_explanation",
+    "display_live",
+    "display_plan",
+    "in_notebook",
+    "shown_progress",
+]
+
+_PATIENCE = 0.5
+"""Work that is done sooner needs no bar."""
+_PAUSE = 0.1
+"""The front end takes only so many messages a second."""
+
+
+def in_notebook() -> bool:
+    """Whether a front end shows widgets.
+
+    >>> in_notebook()
+    False
+    """
+    from IPython.core.getipython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+@contextmanager
+def shown_progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """The progress callback of a running cell; its display is removed at the end.
+
+    >>> with shown_progress("files") as on_progress:
+    ...     print(on_progress)
+    None
+    """
+    if not in_notebook():
+        with progress(what) as on_progress:
+            yield on_progress
+        return
+    bar = _Bar(what)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A bar that appears when the work takes a while."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._next = time.monotonic() + _PATIENCE
+        self._widget: Any = None
+        self._shown: Any = None
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _PAUSE
+        if self._widget is None:
+            from IPython.display import display
+            from ipywidgets import IntProgress
+
+            self._widget = IntProgress(min=0)
+            self._shown = display(self._widget, display_id=True)  # type: ignore[no-untyped-call]
+        self._widget.max, self._widget.value = total, done
+        self._widget.description = f"{done:,} of {total:,} {self._what}"
+        self._widget.style.description_width = "initial"
+
+    def close(self) -> None:
+        if self._widget is not None:
+            # From the output too: a saved notebook would show a stale bar.
+            self._shown.update({"text/plain": ""}, raw=True)
+            close_whole(self._widget)
+
+
+def display_live(widget: Any, text: str) -> None:
+    """Show a widget under a card; a notebook that is printed or looked at without a kernel has the text instead."""
+    if not in_notebook():
+        return
+    from IPython.display import display
+
+    shown_here(widget)
+    # The text of the widget itself would be its code, with all its traits.
+    bundle = {**widget._repr_mimebundle_(), "text/plain": text}
+    display(bundle, raw=True)  # type: ignore[no-untyped-call]
+
+
+_SHOW, _HIDE = "Show on map", "Hide the map"
+
+
+def display_explanation(explanation: Explanation) -> None:
+    """Show the explanation: its card, and the button where there is a front end for it."""
+    from IPython.display import display
+
+    # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
+    display({"text/html": render(explanation), "text/plain": str(explanation)}, raw=True)  # type: ignore[no-untyped-call]
+    if in_notebook() and explanation.snapshot.files.geo_columns:
+        display_live(ExplanationView(explanation).box, f"{_SHOW}: a button in a live notebook")
+
+
+class ExplanationView:
+    """The part of an explanation's view that acts; `box` is the widget, `map` is set once it was shown."""
+
+    def __init__(self, explanation: Explanation) -> None:
+        import ipywidgets
+
+        self.explanation = explanation
+        self.map: GeolakeMap | None = None
+        self.button = ipywidgets.Button(description=_SHOW)
+        self.button.add_class("geolake-show-map")
+        self.box = ipywidgets.VBox([self.button])
+        self.button.on_click(self._press)
+
+    def _press(self, _: object) -> None:
+        import ipywidgets
+
+        if self.button.description == _HIDE:
+            self.box.children, self.button.description = [self.button], _SHOW
+            close_whole(self.map)
+            return
+        try:
+            shown = self.map = self.map or self._made()
+            open_whole(shown)
+        except GeolakeError as problem:
+            status = ipywidgets.HTML(str(tag("p", str(problem), role="status")))
+            self.box.children = [self.button, status]
+        else:
+            self.box.children, self.button.description = [self.button, shown], _HIDE
+
+    def _made(self) -> GeolakeMap:
+        from geolake_nb.jupyter.map_view import GeolakeMap
+
+        snapshot, where = self.explanation.snapshot, self.explanation.where
+        return GeolakeMap(snapshot, column=filtered_column(snapshot, where), where=where)
 
 
 def display_plan(plan: Plan) -> None:

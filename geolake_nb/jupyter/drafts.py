@@ -1,26 +1,56 @@
-"""A draft of collation changes: the strings of a table, the edits, and the resulting schema diff."""
+"""Drafts of changes that an editor holds: collations of strings, and the settings of a rewrite."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import CollationError
+from geolake_nb.changes.clustering import Ordering
+from geolake_nb.errors import CollationError, GeolakeError
 from geolake_nb.formats.delta.collate import schema_collation
 from geolake_nb.formats.delta.collations import statistics_text, table_collations, with_collations
 from geolake_nb.formats.delta.schema import from_delta_schema
 from geolake_nb.model.schema import join_path, type_name
-from geolake_nb.model.types import StringType
+from geolake_nb.model.types import GeographyType, GeometryType, StringType
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from geolake_nb.model.collation import Collation
+    from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
 
-__all__ = ["CollationDraft", "DiffLine", "DraftRow", "draft_of", "schema_diff"]
+__all__ = [
+    "ClusterColumn",
+    "CollationDraft",
+    "DiffLine",
+    "DraftRow",
+    "RewriteDraft",
+    "cluster_columns",
+    "draft_for",
+    "draft_of",
+    "matching_names",
+    "schema_diff",
+]
+
+
+def matching_names(names: Iterable[str], text: str) -> list[str]:
+    """The names that have all words of a text, those first in which a part begins with the first word.
+
+    >>> from geolake_nb.model.collation import collation_names
+    >>> matching_names(collation_names(), "de ci")[:2], matching_names(["icu.de"], "fr")
+    (['icu.de_CI', 'icu.de_CI_AI'], [])
+    >>> matching_names(collation_names(), "de_ci")[-1]
+    'icu.UNICODE_CI_AI'
+    """
+    words = text.casefold().split()
+    matches = [name for name in names if all(word in name.casefold() for word in words)]
+    if not words:
+        return matches
+    return sorted(matches, key=lambda name: f"_{words[0]}" not in f"_{name.casefold().replace('.', '_')}")
+
 
 _WIDTH = 120
 _Path = tuple[str, ...]
@@ -200,3 +230,87 @@ def _line(path: _Path, kind: str) -> str:
 
 def _named(collation: Collation | None) -> str:
     return "binary" if collation is None else printable(str(collation), _WIDTH)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterColumn:
+    """A column that rows can be put in order by."""
+
+    path: str
+    kind: str
+    """Its type in a few words."""
+    is_geo: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteDraft:
+    """The settings of a rewrite, as arguments of `t.plan_rewrite`.
+
+    >>> draft = RewriteDraft().adding("geom").adding("day").adding("geom")
+    >>> draft.cluster_by, draft.moved("day", -1).cluster_by, draft.without("geom").cluster_by
+    (('geom', 'day'), ('day', 'geom'), ('day',))
+    >>> draft.moved("geom", -1) == draft
+    True
+    """
+
+    cluster_by: tuple[str, ...] = ()
+    curve: str = "hilbert"
+    target_file_size: str = "128MB"
+    row_group_rows: int | None = None
+    where: str | None = None
+
+    def adding(self, column: str) -> RewriteDraft:
+        """With one column more, at the end."""
+        return self if column in self.cluster_by else replace(self, cluster_by=(*self.cluster_by, column))
+
+    def without(self, column: str) -> RewriteDraft:
+        """With one column less."""
+        return replace(self, cluster_by=tuple(path for path in self.cluster_by if path != column))
+
+    def moved(self, column: str, by: int) -> RewriteDraft:
+        """With a column moved by some positions, within the list."""
+        if column not in self.cluster_by:
+            return self
+        others = [path for path in self.cluster_by if path != column]
+        others.insert(max(0, self.cluster_by.index(column) + by), column)
+        return replace(self, cluster_by=tuple(others))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `t.plan_rewrite` is called with."""
+        return {
+            "cluster_by": list(self.cluster_by),
+            "curve": self.curve,
+            "target_file_size": self.target_file_size,
+            "row_group_rows": self.row_group_rows,
+            "where": self.where,
+        }
+
+
+def cluster_columns(schema: Schema, partition_by: Sequence[str] = ()) -> tuple[ClusterColumn, ...]:
+    """The columns that a rewrite takes to put rows in order, geo columns first.
+
+    >>> from geolake_nb.model.schema import Schema
+    >>> from geolake_nb.model.types import Field, PrimitiveType, StructType
+    >>> fields = (Field("day", PrimitiveType("date")), Field("s", StructType()), Field("g", GeometryType()))
+    >>> [column.path for column in cluster_columns(Schema(StructType(fields)))]
+    ['g', 'day']
+    """
+    columns = []
+    for path, field in schema.walk():
+        try:
+            Ordering.of([path], "hilbert", schema, partition_by=partition_by)
+        except GeolakeError:
+            continue
+        is_geo = isinstance(field.type, GeometryType | GeographyType)
+        columns.append(ClusterColumn(path, type_name(field.type), is_geo))
+    return tuple(sorted(columns, key=lambda column: not column.is_geo))
+
+
+def draft_for(columns: Sequence[ClusterColumn]) -> RewriteDraft:
+    """The default: rows clustered by the first geo column.
+
+    >>> draft_for([]).cluster_by
+    ()
+    """
+    return RewriteDraft(tuple(column.path for column in columns if column.is_geo)[:1])
