@@ -38,7 +38,7 @@ from tests.formats.havasu_rows import (
 )
 from tests.formats.havasu_rows import points as havasu_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
-from tests.formats.parquet_folder import test_replace, test_steps_that_fail
+from tests.formats.parquet_folder import test_commit, test_steps_that_fail
 from tests.formats.parquet_sets import make_set, seen
 from tests.promises.foreign_fields import iceberg_entries
 
@@ -263,7 +263,7 @@ def parquet_set(folder: Path) -> None:
 
 
 def parquet_rewrite(folder: Path) -> None:
-    commit_set(Storage.at(str(folder)), test_replace.rewrite(folder))
+    commit_set(Storage.at(str(folder)), test_commit.rewrite(folder))
 
 
 def parquet_append(folder: Path) -> None:

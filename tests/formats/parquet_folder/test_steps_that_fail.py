@@ -19,7 +19,7 @@ from geolake_nb.formats.parquet_folder.commit import SetChange, action, commit_s
 from geolake_nb.formats.parquet_folder.file_changes import FileState
 from geolake_nb.formats.parquet_folder.journal import STAGED, kept_path
 from geolake_nb.storage.storage import Storage
-from tests.formats.parquet_folder.test_replace import repair, rewrite
+from tests.formats.parquet_folder.test_commit import repair, rewrite
 from tests.formats.parquet_sets import contents, make_set, points, seen
 
 if TYPE_CHECKING:
