@@ -281,7 +281,7 @@ def _source(name: str, table: Table, hint: Predicate | None, noted: tuple[list[T
                 try:
                     boxes = list(_boxes(sides))
                     where = And(tuple(boxes)) if len(boxes) > 1 else (boxes[0] if boxes else None)
-                    scan = Scan(table, where, columns=columns, hint=hint, on_error="ignore")
+                    scan = Scan(table, where, columns=columns, hint=hint)
                     reader = scan.to_batches()
                     reads.append(TableRead(name, scan.metrics))
                     yield from reader
