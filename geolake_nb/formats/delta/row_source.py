@@ -10,8 +10,8 @@ import pyarrow as pa
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.delta.details import ColumnMapping
 from geolake_nb.formats.delta.log_actions import ALPHABET, decoded_path, vector_file
-from geolake_nb.formats.iceberg.deleted_rows import DeletionVector, read_bitmap, read_vector
 from geolake_nb.scan.data_file import DataFile, RecentlyDeleted, child_by_id, child_by_physical_name
+from geolake_nb.scan.deletion_vector import DeletionVector, read_bitmap, read_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

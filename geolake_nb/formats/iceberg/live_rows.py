@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from geolake_nb.changes.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 from geolake_nb.errors import CorruptTableError, SchemaError
 from geolake_nb.formats.iceberg.bounds import arrow_type
-from geolake_nb.formats.iceberg.deleted_rows import data_file_rows, equal_rows, read_vector
+from geolake_nb.formats.iceberg.deleted_rows import data_file_rows, equal_rows
 from geolake_nb.formats.iceberg.schema import FIELD_ID, name_mapping, with_field_ids
 from geolake_nb.model.schema import Schema, split_path
 from geolake_nb.model.types import (
@@ -31,6 +31,7 @@ from geolake_nb.parquet.file_columns import FileColumns
 from geolake_nb.parquet.footer import read_metadata
 from geolake_nb.parquet.opening import open_parquet_file, read_column, value_batches
 from geolake_nb.raster_data.arrow import RASTER_V1, as_group
+from geolake_nb.scan.deletion_vector import read_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +41,10 @@ if TYPE_CHECKING:
 
     from geolake_nb.changes.sampling import Partition, Sample
     from geolake_nb.changes.write_job import IcebergRows
-    from geolake_nb.formats.iceberg.deleted_rows import DataFileRows, DeleteFile, DeletionVector
+    from geolake_nb.formats.iceberg.deleted_rows import DataFileRows, DeleteFile
     from geolake_nb.formats.iceberg.schema import NameMapping
     from geolake_nb.model.types import DataType
+    from geolake_nb.scan.deletion_vector import DeletionVector
     from geolake_nb.storage.storage import Storage
 
 __all__ = [

@@ -20,7 +20,7 @@ from geolake_nb.model.schema import children
 from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -293,40 +293,15 @@ def _hashes(type_: DataType, values: pa.Array) -> NDArray[np.int64]:
     return _murmur3([packed[start : start + 8] for start in range(0, len(packed), 8)])
 
 
-def _murmur3(values: Sequence[bytes]) -> NDArray[np.int64]:
+def _murmur3(values: Iterable[bytes]) -> NDArray[np.int64]:
     """MurmurHash3, x86 and 32 bits, with the seed 0.
 
     >>> _murmur3([b"iceberg", b""]).tolist()
     [1210000089, 0]
     """
-    data = np.frombuffer(b"".join(values), np.uint8).astype(np.uint32)
-    lengths = np.array([len(value) for value in values], np.int64)
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1])) if len(values) else lengths
-    hashes = np.zeros(len(values), np.uint32)
-    blocks = lengths // 4
-    for block in range(int(blocks.max(initial=0))):
-        there = np.flatnonzero(blocks > block)
-        at = starts[there] + 4 * block
-        word = data[at]
-        for index in range(1, 4):
-            word = word | data[at + index] << np.uint32(8 * index)
-        hashes[there] = _rotated(hashes[there] ^ _mixed(word), 13) * np.uint32(5) + np.uint32(0xE6546B64)
-    rest = np.zeros(len(values), np.uint32)
-    for index in range(3):
-        there = np.flatnonzero(lengths % 4 > index)
-        rest[there] |= data[starts[there] + 4 * blocks[there] + index] << np.uint32(8 * index)
-    hashes ^= _mixed(rest) ^ lengths.astype(np.uint32)
-    hashes = (hashes ^ hashes >> np.uint32(16)) * np.uint32(0x85EBCA6B)
-    hashes = (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
-    return (hashes ^ hashes >> np.uint32(16)).astype(np.int32).astype(np.int64)
+    import mmh3
 
-
-def _mixed(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    return _rotated(words * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-
-
-def _rotated(words: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    return words << np.uint32(bits) | words >> np.uint32(32 - bits)
+    return np.fromiter(map(mmh3.hash, values), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
