@@ -123,6 +123,7 @@ def plan_write(
 ) -> Plan:
     """The plan of `write`, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
+    from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import Packing
     from geolake_nb.model.change import of_table
 
@@ -140,15 +141,8 @@ def plan_write(
     )
     given = input_rows(rows, types, source.storage.location)
     if mode == "create":
-        change = form.plan_new(
-            given,
-            source.storage,
-            columns=types,
-            partition_by=_names(partition_by),
-            properties=checked,
-            packing=packing,
-        )
-        return _new_plan(change, source)
+        new = NewTable(given, given.schema, source.storage, types, tuple(_names(partition_by)), packing, checked)
+        return _new_plan(form.plan_create(new), source)
     snapshot = source.snapshot()
     if snapshot.format is not form:
         what = f"the table is of {snapshot.format.title}"
@@ -174,12 +168,13 @@ def plan_convert(
 ) -> Plan:
     """A new table at `target` with the rows of a set of Parquet files."""
     from geolake_nb.changes.write_job import Packing
+    from geolake_nb.formats.parquet_folder.write import new_table_of
 
     form = _format(format)
     checked = _properties(properties)
     types = parse_column_types(parse_column_types(columns, checked), snapshot.properties)
     source = _target(os.fspath(target), storage_options, form, new=True)
-    change = form.plan_convert(
+    new = new_table_of(
         snapshot,
         source.storage,
         columns=types,
@@ -192,7 +187,7 @@ def plan_convert(
             where=source.storage.location,
         ),
     )
-    return _new_plan(change, source)
+    return _new_plan(form.plan_create(new), source)
 
 
 def _new_plan(change: Change, source: TableSource) -> Plan:

@@ -99,6 +99,33 @@ class Packing:
         """The order of the rows of a table with these columns; `None` keeps their order."""
         return Ordering.of(self.cluster_by, self.curve, schema, partition_by=tuple(partition_by))
 
+    def job(
+        self,
+        rows: DeltaRows | InputRows | IcebergRows | ParquetRows,
+        schema: Schema,
+        target: Target,
+        *,
+        partition_by: tuple[str, ...],
+        geo_input: Mapping[str, GeoInput],
+        keys: Mapping[str, KeyColumn] | None = None,
+        expected_rows: int | None = None,
+    ) -> WriteJob:
+        """The job that writes rows in this packing to a table with these columns; `keys` are computed beside them."""
+        keys = keys or {}
+        fields = (*schema.fields, *(Field(name, StringType()) for name in keys))
+        return WriteJob(
+            rows=rows,
+            schema=replace(schema, root=StructType(fields)) if keys else schema,
+            target=target,
+            partition_by=partition_by,
+            target_bytes=self.target_bytes,
+            geo_input=geo_input,
+            keys=keys,
+            ordering=self.ordering(schema, partition_by),
+            row_group_rows=self.row_group_rows,
+            expected_rows=expected_rows,
+        )
+
     def parameters(self, ordering: Ordering | None, where: str | None) -> dict[str, str]:
         """The parameters of a rewrite for the history of the table."""
         return {
@@ -148,10 +175,6 @@ class RowPartitions:
     """Those that are computed."""
     described: tuple[str, ...]
     """As in SQL."""
-
-    def with_keys(self, schema: Schema) -> Schema:
-        """The columns of the rows and the computed keys."""
-        return replace(schema, root=StructType((*schema.fields, *(Field(name, StringType()) for name in self.keys))))
 
 
 def require_partition_columns(schema: Schema, partition_by: Iterable[str], where: str) -> None:

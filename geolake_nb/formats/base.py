@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.iceberg.catalogs import CatalogTable
     from geolake_nb.model.change import Change
@@ -195,30 +196,8 @@ class Format(TableFormat):
         """Revert an earlier change."""
         raise NotImplementedError
 
-    def plan_new(
-        self,
-        rows: InputRows,
-        target: Storage,
-        *,
-        columns: ColumnTypes,
-        partition_by: Sequence[str],
-        packing: Packing,
-        properties: Mapping[str, str],
-    ) -> Change:
-        """A new table with these rows."""
-        raise NotImplementedError
-
-    def plan_convert(
-        self,
-        snapshot: Snapshot,
-        target: Storage,
-        *,
-        columns: ColumnTypes,
-        partition_by: Sequence[str],
-        packing: Packing,
-        properties: Mapping[str, str],
-    ) -> Change:
-        """A new table with the rows of Parquet files."""
+    def plan_create(self, new: NewTable) -> Change:
+        """A new table."""
         raise NotImplementedError
 
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:

@@ -16,10 +16,11 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
+from geolake_nb.changes.new_table import NewTable
 from geolake_nb.changes.write_job import Packing, WriteJob
 from geolake_nb.formats.base import CommitContext
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit, commit_change
-from geolake_nb.formats.havasu.write import base_action, plan_append, plan_new, plan_overwrite
+from geolake_nb.formats.havasu.write import base_action, plan_append, plan_create, plan_overwrite
 from geolake_nb.formats.iceberg.snapshot import open_iceberg
 from geolake_nb.parquet.writer import ParquetWriter
 from geolake_nb.storage.hive_paths import job_file_name
@@ -67,7 +68,8 @@ def planned_table(storage: Storage, *rows: pa.Table, **options: Any) -> Change:
     version = options.pop("version", 2)
     planned: dict[str, Any] = {"columns": {}, "partition_by": (), "packing": Packing(), **options}
     planned["properties"] = {"format-version": str(version), **planned.get("properties", {})}
-    return written(storage, plan_new(input_rows(rows[0], {}, "rows"), storage, **planned), rows)
+    given = input_rows(rows[0], {}, "rows")
+    return written(storage, plan_create(NewTable(given, given.schema, storage, **planned)), rows)
 
 
 def create(folder: Path, *rows: pa.Table, transaction: str | None = None, **options: Any) -> Applied:

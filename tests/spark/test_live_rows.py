@@ -13,7 +13,8 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.changes.write_job import Packing
 from geolake_nb.errors import SchemaError
-from geolake_nb.formats.delta.write import plan_convert
+from geolake_nb.formats.delta.write import plan_create
+from geolake_nb.formats.parquet_folder.write import new_table_of
 from geolake_nb.spark.live_rows import Part, _read, sample_parquet, size_parquet
 from geolake_nb.storage.storage import Storage
 
@@ -27,7 +28,8 @@ def job(source, target, **options):
         "properties": {},
         "packing": Packing(target_bytes=1_000_000),
     } | options
-    return plan_convert(gl.open(str(source)).snapshot, Storage.at(str(target)), **arguments).job
+    new = new_table_of(gl.open(str(source)).snapshot, Storage.at(str(target)), **arguments)
+    return plan_create(new).job
 
 
 def rows(made) -> list[dict]:

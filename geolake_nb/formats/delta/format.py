@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource
     from geolake_nb.formats.delta.log_segment import LogListing
@@ -203,37 +204,10 @@ class DeltaFormat(Format):
 
         return plan_undo(storage, snapshot, version)
 
-    def plan_new(
-        self,
-        rows: InputRows,
-        target: Storage,
-        *,
-        columns: ColumnTypes,
-        partition_by: Sequence[str],
-        packing: Packing,
-        properties: Mapping[str, str],
-    ) -> Change:
-        from geolake_nb.formats.delta.write import plan_new
+    def plan_create(self, new: NewTable) -> Change:
+        from geolake_nb.formats.delta.write import plan_create
 
-        return plan_new(
-            rows, target, columns=columns, partition_by=partition_by, packing=packing, properties=properties
-        )
-
-    def plan_convert(
-        self,
-        snapshot: Snapshot,
-        target: Storage,
-        *,
-        columns: ColumnTypes,
-        partition_by: Sequence[str],
-        packing: Packing,
-        properties: Mapping[str, str],
-    ) -> Change:
-        from geolake_nb.formats.delta.write import plan_convert
-
-        return plan_convert(
-            snapshot, target, columns=columns, partition_by=partition_by, packing=packing, properties=properties
-        )
+        return plan_create(new)
 
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:
         from geolake_nb.formats.delta.write import plan_append

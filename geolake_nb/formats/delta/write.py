@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from geolake_nb.changes.column_types import geo_sentences, match_rows, require_same, take_geo_columns
-from geolake_nb.changes.write_job import WriteJob, require_partition_columns, require_writable_types
+from geolake_nb.changes.write_job import require_partition_columns, require_writable_types
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.details import ColumnMapping, indexed_columns
 from geolake_nb.formats.delta.format import DELTA
@@ -20,7 +20,6 @@ from geolake_nb.formats.delta.raw_actions import raw_small_actions
 from geolake_nb.formats.delta.schema import delta_columns, require_delta_names, to_delta_schema
 from geolake_nb.formats.delta.write_target import DeltaTarget
 from geolake_nb.formats.detect import require_no_table
-from geolake_nb.formats.parquet_folder.write import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.model.file_table import FileTable
 from geolake_nb.model.schema import Schema, join_path
@@ -39,9 +38,10 @@ from geolake_nb.scan.engines import engine_facts
 from geolake_nb.text.json_text import edited
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
-    from geolake_nb.changes.write_job import GeoInput, InputRows, Packing, ParquetRows
+    from geolake_nb.changes.new_table import NewTable
+    from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.delta.details import DeltaDetails
     from geolake_nb.model.table_format import EngineFact
     from geolake_nb.model.types import GeoType
@@ -50,13 +50,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GEOSPATIAL",
-    "NewTable",
+    "FirstCommit",
     "geospatial_step",
     "metadata_text",
     "plan_append",
-    "plan_convert",
     "plan_create",
-    "plan_new",
     "protocol_text",
     "upgraded_protocol",
     "with_indexed_geo",
@@ -188,8 +186,8 @@ def with_indexed_geo(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NewTable:
-    """A new Delta table: the contents of its first commit."""
+class FirstCommit:
+    """The contents of the first commit of a Delta table."""
 
     location: str
     schema: Schema
@@ -256,49 +254,29 @@ class NewTable:
         return indexed_columns(self.schema, self.properties, self.partition_by)
 
 
-def plan_create(
-    verb: Verb,
-    table: NewTable,
-    rows: ParquetRows | InputRows,
-    *,
-    geo_input: Mapping[str, GeoInput],
-    packing: Packing,
-    expected_rows: int | None = None,
-    reads: Reads,
-    notes: Collection[str],
-    parameters: Mapping[str, str],
-) -> Change:
-    """The change that creates a table from rows."""
-    job = WriteJob(
-        rows=rows,
-        schema=table.schema,
-        target=DeltaTarget(
-            schema=table.schema,
-            partition_by=table.partition_by,
-            indexed=table.indexed,
-            data_change=True,
-            deletion_vectors="deletionVectors" in table.protocol.get("writerFeatures", ()),
-        ),
-        partition_by=table.partition_by,
-        geo_input=geo_input,
-        ordering=packing.ordering(table.schema, table.partition_by),
-        target_bytes=packing.target_bytes,
-        row_group_rows=packing.row_group_rows,
-        expected_rows=expected_rows,
+def plan_create(new: NewTable) -> Change:
+    """The commit that creates a Delta table; geo columns that Parquet files declare are found automatically."""
+    require_no_table(new.target)
+    geo = take_geo_columns(new.schema, new.columns, new.properties, where=new.where)
+    schema, sentences = delta_columns(geo.schema, where=new.where)
+    properties = with_indexed_geo(schema, geo.properties, new.partition_by, geo.paths)
+    first = FirstCommit(new.location, schema, new.partition_by, properties)
+    target = DeltaTarget(
+        schema=schema,
+        partition_by=new.partition_by,
+        indexed=first.indexed,
+        data_change=True,
+        deletion_vectors="deletionVectors" in first.protocol.get("writerFeatures", ()),
     )
-    return Change(
-        verb,
+    types = {path: to_delta_text(input_.type) for path, input_ in geo.inputs.items()}
+    return new.change(
         DELTA,
-        table.location,
-        None,
-        actions=table.actions,
-        job=None if expected_rows == 0 else job,
-        notes=tuple(notes),
-        reads=reads,
-        undo="remove the folder of the new table: there is no earlier version to go back to",
-        engines=table.engines,
-        parameters=parameters,
-        tolerates_appends=False,
+        new.job(schema, target, geo_input=geo.inputs),
+        title="A new Delta table",
+        actions=first.actions,
+        notes=[*geo_sentences(geo.inputs), *(f"The column {sentence}." for sentence in sentences)],
+        engines=first.engines,
+        parameters={} if new.source is None else {"columns": json.dumps(types)},
     )
 
 
@@ -338,81 +316,6 @@ def _check_partitions(schema: Schema, partition_by: Collection[str], where: str)
         raise SchemaError("every column is a partition column, and files need another one", where=where)
 
 
-def plan_convert(
-    snapshot: Snapshot,
-    target: Storage,
-    *,
-    columns: Mapping[str, GeoType],
-    partition_by: Sequence[str],
-    packing: Packing,
-    properties: Mapping[str, str],
-) -> Change:
-    """The commit that creates a Delta table from the rows; geo columns that the files declare are found automatically.
-
-    `columns` adds or overrides some. Without `partition_by`, the folders of a partitioned set are used.
-    """
-    require_apart(snapshot.location, target.location)
-    require_no_table(target)
-    require_one_type(snapshot, columns)
-    geo = take_geo_columns(snapshot.schema, columns, properties, where=snapshot.location)
-    schema, sentences = delta_columns(geo.schema, where=snapshot.location)
-    partitions = tuple(partition_by) or snapshot.partition_columns
-    table_properties = with_indexed_geo(schema, geo.properties, partitions, geo.paths)
-    table = NewTable(target.location, schema, partitions, table_properties)
-    rows = parquet_rows(snapshot)
-    return plan_create(
-        Verb.CONVERT,
-        table,
-        rows,
-        geo_input=geo.inputs,
-        packing=packing,
-        expected_rows=rows.rows,
-        reads=Reads(len(rows.files), sum(file.bytes for file in rows.files)),
-        notes=[
-            f"A new Delta table gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
-            *geo_sentences(geo.inputs),
-            *[f"The column {sentence}." for sentence in sentences],
-            *partial_folders(snapshot),
-        ],
-        parameters={
-            "source": snapshot.location,
-            "columns": json.dumps({path: to_delta_text(input_.type) for path, input_ in geo.inputs.items()}),
-            "partitionBy": json.dumps(list(partitions)),
-        },
-    )
-
-
-def plan_new(
-    rows: InputRows,
-    target: Storage,
-    *,
-    columns: Mapping[str, GeoType],
-    partition_by: Sequence[str],
-    packing: Packing,
-    properties: Mapping[str, str],
-) -> Change:
-    """The commit that creates a Delta table from given rows."""
-    require_no_table(target)
-    geo = take_geo_columns(rows.schema, columns, properties, where=target.location)
-    schema, sentences = delta_columns(geo.schema, where=target.location)
-    table_properties = with_indexed_geo(schema, geo.properties, partition_by, geo.paths)
-    table = NewTable(target.location, schema, tuple(partition_by), table_properties)
-    return plan_create(
-        Verb.WRITE,
-        table,
-        rows,
-        geo_input=geo.inputs,
-        packing=packing,
-        reads=Reads(),
-        notes=[
-            "A new Delta table gets the rows.",
-            *geo_sentences(geo.inputs),
-            *[f"The column {sentence}." for sentence in sentences],
-        ],
-        parameters={"mode": "create", "partitionBy": json.dumps(list(partition_by))},
-    )
-
-
 def plan_append(
     snapshot: Snapshot,
     rows: InputRows,
@@ -428,16 +331,8 @@ def plan_append(
     require_same(snapshot.schema, columns, where)
     inputs = match_rows(rows.schema, snapshot.schema, where=where)
     partitions = snapshot.partition_columns
-    job = WriteJob(
-        rows=rows,
-        schema=snapshot.schema,
-        target=DeltaTarget.of(snapshot, data_change=True),
-        partition_by=partitions,
-        geo_input=inputs,
-        ordering=packing.ordering(snapshot.schema, partitions),
-        target_bytes=packing.target_bytes,
-        row_group_rows=packing.row_group_rows,
-    )
+    target = DeltaTarget.of(snapshot, data_change=True)
+    job = packing.job(rows, snapshot.schema, target, partition_by=partitions, geo_input=inputs)
     return Change(
         Verb.WRITE,
         DELTA,

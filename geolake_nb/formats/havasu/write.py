@@ -8,36 +8,33 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.changes.repair.bound_sources import ScanJob
-from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
 from geolake_nb.formats.havasu.format import HAVASU
 from geolake_nb.formats.havasu.metadata import DEFAULT_VERSION, VERSION_KEY, following_path
 from geolake_nb.formats.havasu.write_target import HavasuTarget, fitting_inputs, havasu_sentences, new_columns
-from geolake_nb.formats.iceberg.partitions import row_partitions
+from geolake_nb.formats.iceberg.metadata import FIRST_PARTITION_ID
+from geolake_nb.formats.iceberg.partitions import partition_fields, partition_ids, row_partitions
 from geolake_nb.formats.iceberg.repair import bounded_columns, repair_change
 from geolake_nb.formats.iceberg.rewrite import plan_snapshot_rewrite
 from geolake_nb.formats.iceberg.schema import to_iceberg_schema
 from geolake_nb.formats.iceberg.undo import plan_rollback
 from geolake_nb.formats.iceberg.writability import require_writable as require_current
-from geolake_nb.formats.parquet_folder.write import parquet_rows, partial_folders, require_apart, require_one_type
 from geolake_nb.geo.bound_codec import to_havasu_wkb
-from geolake_nb.model.change import Change, Reads, Verb
-from geolake_nb.model.schema import join_path
-from geolake_nb.model.types import PrimitiveType, RasterType, StringType
+from geolake_nb.model.change import Change, Verb
 from geolake_nb.scan.engines import engine_facts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.repair.bound_sources import Finish
-    from geolake_nb.changes.write_job import InputRows, Packing, ParquetRows
-    from geolake_nb.formats.havasu.write_target import HavasuColumns
+    from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.statistics import ColumnStats
-    from geolake_nb.model.types import GeographyType, GeometryType
+    from geolake_nb.model.types import GeographyType, GeometryType, RasterType
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
@@ -45,10 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "base_action",
-    "partition_field",
     "plan_append",
-    "plan_convert",
-    "plan_new",
+    "plan_create",
     "plan_overwrite",
     "plan_repair",
     "plan_rewrite",
@@ -57,69 +52,24 @@ __all__ = [
 ]
 
 _VERSION = "format-version"
-_FIRST_PARTITION_ID = 1000
 
 
-def plan_new(
-    rows: InputRows,
-    target: Storage,
-    *,
-    columns: Mapping[str, GeoType],
-    partition_by: Sequence[str],
-    packing: Packing,
-    properties: Mapping[str, str],
-) -> Change:
-    """The commit that creates a Havasu table from given rows.
+def plan_create(new: NewTable) -> Change:
+    """The commit that creates a Havasu table.
 
     The property `format-version` sets the Iceberg version: 1 or 2, which is the default. With the property
     `geolake.geoparquet-metadata=true`, readers of GeoParquet can read the data files.
     """
-    require_no_table(target)
-    made = new_columns(rows.schema, columns, where=target.location, properties=properties)
-    return _create(
-        Verb.WRITE,
-        rows,
-        target,
-        made,
-        partition_by=partition_by,
-        packing=packing,
-        properties=properties,
-        notes=["A new Havasu table gets the rows."],
-        parameters={"mode": "create"},
-    )
-
-
-def plan_convert(
-    snapshot: Snapshot,
-    target: Storage,
-    *,
-    columns: Mapping[str, GeoType],
-    partition_by: Sequence[str],
-    packing: Packing,
-    properties: Mapping[str, str],
-) -> Change:
-    """The commit that creates a Havasu table from the rows of Parquet files; partition folders become columns."""
-    require_apart(snapshot.location, target.location)
-    require_no_table(target)
-    require_one_type(snapshot, {name: type_ for name, type_ in columns.items() if not isinstance(type_, RasterType)})
-    made = new_columns(snapshot.schema, columns, where=snapshot.location, properties=properties)
-    partitions = tuple(partition_by) or snapshot.partition_columns
-    rows = parquet_rows(snapshot)
-    return _create(
-        Verb.CONVERT,
-        rows,
-        target,
-        made,
-        partition_by=partitions,
-        packing=packing,
-        properties=properties,
-        notes=[
-            f"A new Havasu table gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
-            *partial_folders(snapshot),
-        ],
-        parameters={"source": snapshot.location},
-        expected_rows=rows.rows,
-        reads=Reads(len(rows.files), sum(file.bytes for file in rows.files)),
+    require_no_table(new.target)
+    made = new_columns(new.schema, new.columns, where=new.where, properties=new.properties)
+    metadata = _metadata(made.schema, new.partition_by, {**made.properties, **new.properties}, where=new.location)
+    target = HavasuTarget(made.schema, partition_ids(new.partition_by), 0, metadata["properties"])
+    return new.change(
+        HAVASU,
+        new.job(made.schema, target, geo_input=made.inputs),
+        title="A new Havasu table",
+        actions=[json.dumps({"create": metadata}, separators=(",", ":"), ensure_ascii=False)],
+        notes=[*havasu_sentences(made.schema, made.inputs), *(f"The column {sentence}." for sentence in made.notes)],
     )
 
 
@@ -133,18 +83,15 @@ def plan_append(
     """The commit that adds rows; `columns` declares the CRS of geometries without an SRID."""
     require_writable(snapshot)
     partitions = row_partitions(snapshot)
-    job = WriteJob(
-        rows=rows,
-        schema=partitions.with_keys(snapshot.schema),
-        target=HavasuTarget.of(snapshot, partitions.fields, computed=partitions.keys),
+    job = packing.job(
+        rows,
+        snapshot.schema,
+        HavasuTarget.of(snapshot, partitions.fields, computed=partitions.keys),
         partition_by=tuple(partitions.fields),
         geo_input=fitting_inputs(
             rows.schema, snapshot.schema, columns, where=snapshot.location, properties=snapshot.properties
         ),
         keys=partitions.keys,
-        ordering=packing.ordering(snapshot.schema, tuple(partitions.fields)),
-        target_bytes=packing.target_bytes,
-        row_group_rows=packing.row_group_rows,
     )
     return Change(
         Verb.WRITE,
@@ -206,53 +153,6 @@ def base_action(snapshot: Snapshot) -> str:
     return json.dumps({"base": base})
 
 
-def _create(
-    verb: Verb,
-    rows: InputRows | ParquetRows,
-    target: Storage,
-    made: HavasuColumns,
-    *,
-    partition_by: Sequence[str],
-    packing: Packing,
-    properties: Mapping[str, str],
-    notes: Sequence[str],
-    parameters: Mapping[str, str],
-    expected_rows: int | None = None,
-    reads: Reads | None = None,
-) -> Change:
-    metadata = _metadata(made.schema, partition_by, {**made.properties, **properties}, where=target.location)
-    kept = metadata["properties"]
-    partitions = {name: _FIRST_PARTITION_ID + index for index, name in enumerate(partition_by)}
-    job = WriteJob(
-        rows=rows,
-        schema=made.schema,
-        target=HavasuTarget(made.schema, partitions, 0, kept),
-        partition_by=tuple(partition_by),
-        geo_input=made.inputs,
-        ordering=packing.ordering(made.schema, partition_by),
-        target_bytes=packing.target_bytes,
-        row_group_rows=packing.row_group_rows,
-        expected_rows=expected_rows,
-    )
-    return Change(
-        verb,
-        HAVASU,
-        target.location,
-        None,
-        actions=[json.dumps({"create": metadata}, separators=(",", ":"), ensure_ascii=False)],
-        job=None if expected_rows == 0 else job,
-        notes=(
-            *notes,
-            *havasu_sentences(made.schema, made.inputs),
-            *[f"The column {sentence}." for sentence in made.notes],
-        ),
-        reads=reads or Reads(),
-        undo="remove the folder of the new table: there is no earlier version to go back to",
-        parameters={**parameters, "partitionBy": json.dumps(list(partition_by))},
-        tolerates_appends=False,
-    )
-
-
 def _metadata(
     schema: Schema, partition_by: Sequence[str], properties: Mapping[str, str], *, where: str
 ) -> dict[str, Any]:
@@ -264,9 +164,7 @@ def _metadata(
         raise RefusedError(what, where=where, remedy="write format='iceberg' for version 3")
     if not schema.fields:
         raise SchemaError("a table needs at least one column", where=where)
-    fields = [partition_field(schema, name, index, where) for index, name in enumerate(partition_by)]
-    if len({field["source-id"] for field in fields}) < len(fields):
-        raise SchemaError("a partition column is listed twice", where=where)
+    fields = partition_fields(schema, partition_by, where=where)
     written = to_iceberg_schema(schema, havasu=True)
     metadata: dict[str, Any] = {"format-version": int(version), VERSION_KEY: DEFAULT_VERSION}
     if version == "1":
@@ -279,7 +177,7 @@ def _metadata(
         "current-schema-id": 0,
         "partition-specs": [{"spec-id": 0, "fields": fields}],
         "default-spec-id": 0,
-        "last-partition-id": _FIRST_PARTITION_ID + len(fields) - 1,
+        "last-partition-id": FIRST_PARTITION_ID + len(fields) - 1,
         "sort-orders": [{"order-id": 0, "fields": []}],
         "default-sort-order-id": 0,
         "properties": {key: text for key, text in properties.items() if key != _VERSION},
@@ -289,19 +187,6 @@ def _metadata(
         "snapshot-log": [],
         "metadata-log": [],
     }
-
-
-def partition_field(schema: Schema, name: str, index: int, where: str) -> dict[str, Any]:
-    """A field of a partition spec with the identity transform."""
-    fields = {field.name: field for field in schema.fields}
-    if name not in fields:
-        known = ", ".join(sorted(fields))
-        raise SchemaError(f"no column {name!r} to partition by", where=where, remedy=f"use one of: {known}")
-    if not isinstance(fields[name].type, (PrimitiveType, StringType)):
-        what = f"a table cannot be partitioned by the column {join_path((name,))!r}: it is not a plain value"
-        raise SchemaError(what, where=where)
-    id_ = fields[name].id
-    return {"name": name, "transform": "identity", "source-id": id_, "field-id": _FIRST_PARTITION_ID + index}
 
 
 def plan_repair(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.schema import Schema
 
 __all__ = [
+    "FIRST_PARTITION_ID",
     "TRANSACTION",
     "PartitionField",
     "PartitionSpec",
@@ -34,7 +35,7 @@ TRANSACTION = "geolake.transaction"
 NEWEST_VERSION = 3
 
 _NO_SNAPSHOT = -1
-_FIRST_PARTITION_ID = 1000
+FIRST_PARTITION_ID = 1000
 # Iceberg, Table Metadata Fields: required in version 2 and optional in version 1.
 _REQUIRED_SINCE_2 = (
     "schemas",
@@ -380,7 +381,7 @@ def _partition_field(raw: dict[str, Any], index: int, where: str) -> PartitionFi
         field.text("name"),
         source,
         field.text("transform").lower(),
-        field.integer("field-id", _FIRST_PARTITION_ID + index),
+        field.integer("field-id", FIRST_PARTITION_ID + index),
     )
 
 

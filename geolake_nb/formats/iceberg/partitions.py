@@ -12,15 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from geolake_nb.changes.write_job import KeyColumn, RowPartitions
+from geolake_nb.changes.write_job import KeyColumn, RowPartitions, require_partition_columns
 from geolake_nb.errors import CorruptTableError, RefusedError, SchemaError, UnsupportedTableError
 from geolake_nb.formats.iceberg.bounds import arrow_type, decode_single_values, to_single_value
-from geolake_nb.formats.iceberg.metadata import PartitionField
-from geolake_nb.model.schema import children
+from geolake_nb.formats.iceberg.metadata import FIRST_PARTITION_ID, PartitionField
+from geolake_nb.model.schema import children, join_path
 from geolake_nb.model.types import DataType, PrimitiveType, StringType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -35,7 +35,9 @@ __all__ = [
     "PartitionColumns",
     "PartitionTuple",
     "can_transform",
+    "partition_fields",
     "partition_groups",
+    "partition_ids",
     "partition_keys",
     "partition_list",
     "partition_of_key",
@@ -347,6 +349,31 @@ def _tuple(snapshot: Snapshot, spec: PartitionSpec, partition: Mapping[str, Any]
             raise UnsupportedTableError(what, where=snapshot.location)
         values[str(part.field_id)] = None if packed is None else base64.b64encode(packed).decode()
     return PartitionTuple(spec.spec_id, values)
+
+
+def partition_ids(partition_by: Sequence[str]) -> dict[str, int]:
+    """The ids of the partition fields of a new table, by column.
+
+    >>> partition_ids(["year", "region"])
+    {'year': 1000, 'region': 1001}
+    """
+    return {name: FIRST_PARTITION_ID + index for index, name in enumerate(partition_by)}
+
+
+def partition_fields(schema: Schema, partition_by: Sequence[str], *, where: str) -> list[dict[str, Any]]:
+    """The fields of the partition spec of a new table, with the identity transform."""
+    columns = {field.name: field for field in schema.fields}
+    require_partition_columns(schema, partition_by, where)
+    for name in partition_by:
+        if not isinstance(columns[name].type, (PrimitiveType, StringType)):
+            what = f"a table cannot be partitioned by the column {join_path((name,))!r}: it is not a plain value"
+            raise SchemaError(what, where=where)
+    if len(set(partition_by)) < len(partition_by):
+        raise SchemaError("a partition column is listed twice", where=where)
+    return [
+        {"name": name, "transform": "identity", "source-id": columns[name].id, "field-id": id_}
+        for name, id_ in partition_ids(partition_by).items()
+    ]
 
 
 def row_partitions(snapshot: Snapshot) -> RowPartitions:

@@ -8,8 +8,9 @@ from geolake_nb.formats.base import Format
 from geolake_nb.model.table_format import SpecReference, TableKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource, VersionChoice
     from geolake_nb.model.change import Change
@@ -97,37 +98,10 @@ class ParquetFolderFormat(Format):
 
         return plan_undo(storage, snapshot, version)
 
-    def plan_new(
-        self,
-        rows: InputRows,
-        target: Storage,
-        *,
-        columns: ColumnTypes,
-        partition_by: Sequence[str],
-        packing: Packing,
-        properties: Mapping[str, str],
-    ) -> Change:
-        from geolake_nb.formats.parquet_folder.write import plan_new
+    def plan_create(self, new: NewTable) -> Change:
+        from geolake_nb.formats.parquet_folder.write import plan_create
 
-        return plan_new(
-            rows, target, columns=columns, partition_by=partition_by, packing=packing, properties=properties
-        )
-
-    def plan_convert(
-        self,
-        snapshot: Snapshot,
-        target: Storage,
-        *,
-        columns: ColumnTypes,
-        partition_by: Sequence[str],
-        packing: Packing,
-        properties: Mapping[str, str],
-    ) -> Change:
-        from geolake_nb.formats.parquet_folder.write import plan_convert
-
-        return plan_convert(
-            snapshot, target, columns=columns, partition_by=partition_by, packing=packing, properties=properties
-        )
+        return plan_create(new)
 
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:
         from geolake_nb.formats.parquet_folder.write import plan_append

@@ -13,16 +13,17 @@ from geolake_nb.changes.column_types import (
     require_same,
     take_geo_columns,
 )
-from geolake_nb.changes.write_job import ParquetFileRows, ParquetRows, WriteJob, require_partition_columns
+from geolake_nb.changes.new_table import NewTable
+from geolake_nb.changes.write_job import ParquetFileRows, ParquetRows, require_partition_columns
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_owner, require_no_table
 from geolake_nb.formats.parquet_folder.commit import require_folder, single_file
 from geolake_nb.formats.parquet_folder.format import PARQUET
 from geolake_nb.formats.parquet_folder.journal import read_journal
 from geolake_nb.formats.parquet_folder.write_target import ParquetTarget, file_types
-from geolake_nb.model.change import Change, Reads, Verb
+from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.schema import split_path
-from geolake_nb.model.types import GeographyType, GeometryType
+from geolake_nb.model.types import GeographyType, GeometryType, RasterType
 from geolake_nb.scan.engines import engine_facts
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "columns_with_geo_type",
+    "new_table_of",
     "parquet_rows",
     "partial_folders",
     "plan_append",
-    "plan_convert",
-    "plan_new",
+    "plan_create",
     "require_apart",
     "require_one_type",
 ]
@@ -122,31 +123,25 @@ def _groups(footer: pq.FileMetaData) -> tuple[int, ...]:
     return tuple(footer.row_group(number).num_rows for number in range(footer.num_row_groups))
 
 
-def plan_new(
-    rows: InputRows,
-    target: Storage,
-    *,
-    columns: Mapping[str, GeoType],
-    partition_by: Sequence[str],
-    packing: Packing,
-    properties: Mapping[str, str],
-) -> Change:
-    """The first files of a set, from given rows."""
-    return _plan_files(
-        Verb.WRITE,
-        rows,
-        rows.schema,
-        target,
-        columns=columns,
-        partition_by=tuple(partition_by),
-        packing=packing,
-        properties=properties,
-        notes=["A new folder of Parquet files gets the rows."],
-        parameters={"mode": "create", "partitionBy": json.dumps(list(partition_by))},
+def plan_create(new: NewTable) -> Change:
+    """The first files of a set."""
+    require_no_table(new.target)
+    # CRS definitions are stored in the files where needed: the properties here are the user's.
+    geo = take_geo_columns(new.schema, new.columns, {}, where=new.location)
+    schema, sentences = file_types(geo.schema, where=new.location)
+    _check_partitions(schema, new.partition_by, new.location)
+    target = ParquetTarget.of(schema, new.partition_by, properties=new.properties)
+    return new.change(
+        PARQUET,
+        new.job(schema, target, geo_input=lenient(geo.inputs)),
+        title="A new folder of Parquet files",
+        notes=[*geo_sentences(geo.inputs), *(f"The column {sentence}." for sentence in sentences)],
+        undo="geolake undo removes the files",
+        is_folder=True,
     )
 
 
-def plan_convert(
+def new_table_of(
     snapshot: Snapshot,
     target: Storage,
     *,
@@ -154,28 +149,21 @@ def plan_convert(
     partition_by: Sequence[str],
     packing: Packing,
     properties: Mapping[str, str],
-) -> Change:
-    """Another set with the rows of a Parquet set, in its own folder; the old one stays as it is."""
+) -> NewTable:
+    """A new table with the rows of Parquet files; without `partition_by`, their partition folders become columns."""
     require_apart(snapshot.location, target.location)
-    require_one_type(snapshot, columns)
-    rows = parquet_rows(snapshot)
-    partitions = tuple(partition_by) or snapshot.partition_columns
-    return _plan_files(
-        Verb.CONVERT,
-        rows,
+    # The values of a raster are in no file.
+    require_one_type(snapshot, {name: type_ for name, type_ in columns.items() if not isinstance(type_, RasterType)})
+    return NewTable(
+        parquet_rows(snapshot),
         snapshot.schema,
         target,
-        columns=columns,
-        partition_by=partitions,
-        packing=packing,
-        properties=properties,
-        notes=[
-            f"A new folder gets the {rows.rows:,} rows of {len(rows.files):,} Parquet files.",
-            *partial_folders(snapshot),
-        ],
-        parameters={"source": snapshot.location, "partitionBy": json.dumps(list(partitions))},
-        expected_rows=rows.rows,
-        reads=Reads(len(rows.files), sum(file.bytes for file in rows.files)),
+        columns,
+        tuple(partition_by) or snapshot.partition_columns,
+        packing,
+        properties,
+        source=snapshot.location,
+        notes=tuple(partial_folders(snapshot)),
     )
 
 
@@ -202,15 +190,12 @@ def plan_append(
     geo = take_geo_columns(snapshot.schema, {}, {}, where=where, keeps_crs=columns_with_geo_type(snapshot))
     schema, _ = file_types(geo.schema, where=where)
     partitions = snapshot.partition_columns
-    job = WriteJob(
-        rows=rows,
-        schema=schema,
-        target=ParquetTarget.of(schema, partitions, properties=snapshot.properties),
+    job = packing.job(
+        rows,
+        schema,
+        ParquetTarget.of(schema, partitions, properties=snapshot.properties),
         partition_by=partitions,
-        target_bytes=packing.target_bytes,
         geo_input=lenient(match_rows(rows.schema, schema, where=where)),
-        ordering=packing.ordering(schema, partitions),
-        row_group_rows=packing.row_group_rows,
     )
     return Change(
         Verb.WRITE,
@@ -222,52 +207,6 @@ def plan_append(
         undo="geolake undo removes the new files",
         engines=engine_facts(snapshot),
         parameters={"mode": "append", "partitionBy": json.dumps(list(partitions))},
-        blind_append=True,
-    )
-
-
-def _plan_files(
-    verb: Verb,
-    rows: InputRows | ParquetRows,
-    given: Schema,
-    target: Storage,
-    *,
-    columns: Mapping[str, GeoType],
-    partition_by: tuple[str, ...],
-    packing: Packing,
-    properties: Mapping[str, str],
-    notes: Sequence[str],
-    parameters: Mapping[str, str],
-    expected_rows: int | None = None,
-    reads: Reads = Reads(),  # noqa: B008 - frozen
-) -> Change:
-    where = target.location
-    require_no_table(target)
-    # CRS definitions are stored in the files where needed: the properties here are the user's.
-    geo = take_geo_columns(given, columns, {}, where=where)
-    schema, sentences = file_types(geo.schema, where=where)
-    _check_partitions(schema, partition_by, where)
-    job = WriteJob(
-        rows=rows,
-        schema=schema,
-        target=ParquetTarget.of(schema, partition_by, properties=properties),
-        partition_by=partition_by,
-        target_bytes=packing.target_bytes,
-        geo_input=lenient(geo.inputs),
-        ordering=packing.ordering(schema, partition_by),
-        row_group_rows=packing.row_group_rows,
-        expected_rows=expected_rows,
-    )
-    return Change(
-        verb,
-        PARQUET,
-        where,
-        None,
-        job=job,
-        notes=(*notes, *geo_sentences(geo.inputs), *[f"The column {sentence}." for sentence in sentences]),
-        reads=reads,
-        undo="geolake undo removes the files",
-        parameters=dict(parameters),
         blind_append=True,
     )
 

@@ -11,7 +11,7 @@ from geolake_nb.changes.column_types import known_crs, known_geo_type
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.delta.protocol import read_protocol
 from geolake_nb.formats.delta.schema import delta_columns, from_delta_schema, require_delta_names
-from geolake_nb.formats.delta.write import NewTable, upgraded_protocol, with_indexed_geo, with_table_id
+from geolake_nb.formats.delta.write import FirstCommit, upgraded_protocol, with_indexed_geo, with_table_id
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.schema import Schema
@@ -88,19 +88,19 @@ def test_reader_2_of_a_table_with_writer_features_becomes_a_list():
 
 
 def test_a_new_table_requires_no_more_than_it_needs():
-    assert NewTable("/t", schema(id=LONG)).protocol == {"minReaderVersion": 1, "minWriterVersion": 2}
-    geo = NewTable("/t", schema(id=LONG, g=gl.geometry(), t=PrimitiveType("timestamp")))
+    assert FirstCommit("/t", schema(id=LONG)).protocol == {"minReaderVersion": 1, "minWriterVersion": 2}
+    geo = FirstCommit("/t", schema(id=LONG, g=gl.geometry(), t=PrimitiveType("timestamp")))
     assert names(geo.protocol, "readerFeatures") == {"geospatial", "timestampNtz"}
     inside = schema(tags=ListType(Field("element", gl.geography())))
-    assert "geospatial" in names(NewTable("/t", inside).protocol, "writerFeatures")
-    vectors = NewTable("/t", schema(id=LONG), properties={"delta.enableDeletionVectors": "true"})
+    assert "geospatial" in names(FirstCommit("/t", inside).protocol, "writerFeatures")
+    vectors = FirstCommit("/t", schema(id=LONG), properties={"delta.enableDeletionVectors": "true"})
     assert names(vectors.protocol, "readerFeatures") == {"deletionVectors"}
 
 
 def test_the_metadata_is_the_same_in_each_plan_and_another_in_each_table():
-    table = NewTable("/t", schema(id=LONG, g=gl.geometry("EPSG:3857")), ("id",), {"owner": "me"})
+    table = FirstCommit("/t", schema(id=LONG, g=gl.geometry("EPSG:3857")), ("id",), {"owner": "me"})
     change = Change(Verb.WRITE, None, "/t", None, actions=table.actions)
-    assert table.actions == NewTable("/t", table.schema, ("id",), {"owner": "me"}).actions
+    assert table.actions == FirstCommit("/t", table.schema, ("id",), {"owner": "me"}).actions
     first, again, other = (
         json.loads(with_table_id(change, transaction).actions[1])["metaData"] for transaction in ("a", "a", "b")
     )
@@ -123,7 +123,7 @@ def test_the_metadata_is_the_same_in_each_plan_and_another_in_each_table():
 )
 def test_properties_that_need_more_are_refused_by_name(name):
     with pytest.raises(RefusedError, match=name):
-        NewTable("/t", schema(id=LONG), properties={name: "true"})
+        FirstCommit("/t", schema(id=LONG), properties={name: "true"})
 
 
 @pytest.mark.parametrize("partition_by", [("g",), ("none",), ("id", "id"), ("id", "k"), ("s",)])
@@ -132,7 +132,7 @@ def test_what_cannot_be_a_partition_is_refused(partition_by):
     if partition_by == ("id", "k"):
         columns = schema(id=LONG, k=LONG)
     with pytest.raises(SchemaError):
-        NewTable("/t", columns, partition_by)
+        FirstCommit("/t", columns, partition_by)
 
 
 @pytest.mark.parametrize(("given", "wanted"), [
@@ -211,5 +211,5 @@ def test_geo_columns_far_to_the_right_have_statistics_too():
     ],
 )
 def test_the_plan_says_whether_spark_can_open_the_table(type_, opens):
-    facts = [fact for fact in NewTable("/t", schema(g=type_)).engines if fact.engine.startswith("Spark")]
+    facts = [fact for fact in FirstCommit("/t", schema(g=type_)).engines if fact.engine.startswith("Spark")]
     assert [fact.reads is Answer.YES for fact in facts] == [opens]

@@ -22,10 +22,11 @@ from pyiceberg.table import StaticTable
 
 import geolake_nb as gl
 from geolake_nb.api.input_rows import input_rows
+from geolake_nb.changes.new_table import NewTable
 from geolake_nb.changes.write_job import Packing
 from geolake_nb.errors import RasterError, RefusedError, SchemaError
 from geolake_nb.formats.havasu.commit import HavasuCommit, commit
-from geolake_nb.formats.havasu.write import plan_new
+from geolake_nb.formats.havasu.write import plan_create
 from geolake_nb.formats.havasu.write_target import GEOPARQUET
 from geolake_nb.formats.iceberg.deleted_rows import data_file_rows
 from geolake_nb.formats.iceberg.partitions import partition_groups
@@ -199,8 +200,8 @@ def test_partitions_outside_of_the_years_of_python_are_kept(tmp_path, version, t
 def test_years_beyond_the_range_of_python_are_refused_as_partitions_of_new_rows(tmp_path):
     early = pa.table({"id": pa.array([1], pa.int64()), "d": pa.array([-800_000], pa.int32()).cast(pa.date32())})
     storage = Storage.at(str(tmp_path))
-    job = plan_new(input_rows(early, {}, "rows"), storage, columns={}, partition_by=["d"], packing=Packing(),
-                   properties={}).job  # fmt: skip
+    given = input_rows(early, {}, "rows")
+    job = plan_create(NewTable(given, given.schema, storage, {}, ("d",), Packing(), {})).job
     with ParquetWriter(storage, "data/a.parquet", job.target.layout(job)) as writer:
         writer.write(early.to_batches()[0])
     with pytest.raises(SchemaError, match="partition column d: its values are outside the years 1 to 9999"):
