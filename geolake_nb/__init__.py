@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.display import FrontEnd
     from geolake_nb.model.types import geography, geometry, raster
     from geolake_nb.spark import data_source as spark_source
+    from geolake_nb.spark import functions as spark_functions
     from geolake_nb.spark.session import session
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "raster",
     "rasters",
     "session",
+    "spark_functions",
     "spark_source",
     "sql",
     "st_contains",
@@ -79,6 +81,7 @@ _LAZY_EXPORTS = {
     "raster": "geolake_nb.model.types",
     "rasters": "geolake_nb.api.rasters",
     "session": "geolake_nb.spark.session",
+    "spark_functions": "geolake_nb.spark.functions",
     "spark_source": "geolake_nb.spark.data_source",
     "sql": "geolake_nb.api.sql",
     "st_contains": "geolake_nb.expressions.predicate",

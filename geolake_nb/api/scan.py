@@ -109,6 +109,11 @@ class Scan(Displayable):
         """What the last read has read: files, row groups, bytes and rows."""
         return self._run.metrics
 
+    @property
+    def planned_files(self) -> int:
+        """How many files may hold a match by the statistics of the table; their footers may exclude some of them."""
+        return len(self._run.kept_files())
+
     def explain(self) -> Explanation:
         """Which files and row groups the scan reads, and why; reads the footers of the data files.
 
@@ -406,12 +411,11 @@ class Scan(Displayable):
         return f"Scan({self.table.location!r}, where={str(self.where) if self.where is not None else None!r})"
 
     def __str__(self) -> str:
-        kept = len(self._run.kept_files())
         lines = [
             f"scan of {self.table.location}",
             f"  where    {self.where}" if self.where is not None else "  where    all rows",
             f"  columns  {', '.join(field.name for field in self._fields)}",
-            f"  reads    {kept:,} of {plural(len(self.table.files), 'file')}",
+            f"  reads    {self.planned_files:,} of {plural(len(self.table.files), 'file')}",
         ]
         return "\n".join(lines if self.limit is None else [*lines, f"  limit    {self.limit:,}"])
 

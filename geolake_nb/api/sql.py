@@ -1,11 +1,11 @@
-"""SQL over tables by SedonaDB: the engine joins and aggregates, and each table reads only what a query needs."""
+"""SQL over tables by SedonaDB or Spark: the engine joins and aggregates, and tables read only what a query needs."""
 
 from __future__ import annotations
 
 import itertools
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from geolake_nb.errors import GeolakeError, MissingDependencyError, PredicateError
 from geolake_nb.expressions.predicate import And, Predicate, st_intersects
@@ -13,19 +13,20 @@ from geolake_nb.expressions.predicate_sql import parse_predicate
 from geolake_nb.model.box import Box
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.types import GeometryType
+from geolake_nb.scan.scan_rows import ScanMetrics
 from geolake_nb.text.messages import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import geopandas as gpd
     import pandas as pd
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
     from geolake_nb.api.table import Table
-    from geolake_nb.scan.scan_rows import ScanMetrics
 
-__all__ = ["SqlResult", "TableRead", "sql"]
+__all__ = ["SqlResult", "TableRead", "sql", "tables_of"]
 
 _SHOWN = 10
 _ROUNDING = 1e-9
@@ -38,9 +39,12 @@ class TableRead:
     table: str
     """Its name in the query."""
     metrics: ScanMetrics
+    """On Spark only what was planned: its tasks do not count what they read."""
+    is_plan: bool = False
 
     def __str__(self) -> str:
-        return f"{self.table}: {self.metrics}"
+        planned = f"{self.metrics.files_planned:,} of {self.metrics.files_total:,} files, read by Spark"
+        return f"{self.table}: {planned if self.is_plan else self.metrics}"
 
 
 @dataclass(eq=False)
@@ -54,9 +58,8 @@ class SqlResult(Displayable):
     """
 
     query: str
-    _frame: Any = field(repr=False)
+    _run: Callable[[], pa.Table] = field(repr=False)
     _reads: list[TableRead] = field(repr=False)
-    _faults: list[GeolakeError] = field(repr=False)
     _rows: pa.Table | None = field(default=None, repr=False)
 
     @property
@@ -71,20 +74,14 @@ class SqlResult(Displayable):
             A `pyarrow.Table`; geometries are marked as `geoarrow.wkb`.
 
         Raises:
-            GeolakeError: SedonaDB cannot run the query, or a table cannot be read.
+            GeolakeError: the engine cannot run the query, or a table cannot be read.
 
         Example:
             >>> gl.sql("SELECT id FROM roads WHERE id > 2", roads=t).to_arrow().num_rows
             3
         """
         if self._rows is None:
-            from sedonadb._lib import SedonaError
-
-            try:
-                self._rows = self._frame.to_arrow_table()
-            except SedonaError as problem:
-                # A fault of a table is clearer than what the engine makes of it.
-                raise (self._faults[-1] if self._faults else _engine_error(problem, self.query)) from None
+            self._rows = self._run()
         return self._rows
 
     def to_pandas(self) -> pd.DataFrame:
@@ -127,23 +124,27 @@ class SqlResult(Displayable):
         return "\n".join([shown, *([more] if more else []), *map(str, self.reads)])
 
 
-def sql(query: str, **tables: Any) -> SqlResult:
-    """The answer to a query in SQL, by SedonaDB.
+def sql(
+    query: str, *, engine: Literal["sedonadb", "spark"] = "sedonadb", spark: SparkSession | None = None, **tables: Any
+) -> SqlResult:
+    """The answer to a query in SQL, by SedonaDB in this process or by Spark.
 
-    Spatial conditions on a geometry column skip files and row groups by their bounds; conditions on plain columns of
-    the only table of a query skip by minimum and maximum. The literal of a geometry needs the CRS of its column, such
-    as `ST_SetSRID(ST_GeomFromText('...'), 4326)`.
+    Spatial conditions on a geometry column skip files and row groups by their bounds; with SedonaDB, conditions on
+    plain columns of the only table of a query skip by minimum and maximum. The literal of a geometry needs the CRS of
+    its column, such as `ST_SetSRID(ST_GeomFromText('...'), 4326)`.
 
     Args:
         query: a SELECT. FROM and JOIN take the names of `tables`, and locations in quotes: `FROM 's3://lake/roads'`.
+        engine: `sedonadb`, or `spark` for a cluster; `geolake help spatial-sql` lists the functions that Spark gets.
+        spark: a session, classic or Connect; by default the running one, else a new one.
         **tables: the tables of the query by name: what `gl.open` returns, or a location.
 
     Returns:
         A `SqlResult`: `to_arrow`, `to_pandas`, `to_geopandas`, and `reads` with what was read of each table.
 
     Raises:
-        MissingDependencyError: SedonaDB is not installed.
-        GeolakeError: SedonaDB cannot run the query, or a table cannot be opened or read.
+        MissingDependencyError: the engine is not installed.
+        GeolakeError: the engine cannot run the query, or a table cannot be opened or read.
 
     Example:
         >>> query = "SELECT id, count(*) AS n FROM roads WHERE id < 2 GROUP BY id ORDER BY id"
@@ -154,21 +155,46 @@ def sql(query: str, **tables: Any) -> SqlResult:
     """
     from geolake_nb.api.opening import open as open_table
 
+    runners = {"sedonadb": _on_sedonadb, "spark": _on_spark}
+    if engine not in runners:
+        raise GeolakeError(f"unknown engine {engine!r}", remedy="use one of: sedonadb, spark")
+    if spark is not None and engine != "spark":
+        raise GeolakeError("a session of Spark is given, and the engine is SedonaDB", remedy='pass engine="spark"')
+    located, text = _with_names(query, tables)
+    opened = {
+        name: open_table(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
+        for name, source in {**tables, **located}.items()
+    }
+    return runners[engine](query, text, opened, spark)
+
+
+def _on_spark(query: str, text: str, tables: Mapping[str, Table], spark: SparkSession | None) -> SqlResult:
+    from geolake_nb.api.spark_sql import run_on_spark
+
+    run, scans = run_on_spark(text, tables, spark)
+    reads: list[TableRead] = []
+
+    def noted() -> pa.Table:
+        rows = run()
+        for name, scan in scans.items():
+            planned = ScanMetrics(files_planned=scan.planned_files, files_total=len(scan.table.files))
+            reads.append(TableRead(name, planned, is_plan=True))
+        return rows
+
+    return SqlResult(query, noted, reads)
+
+
+def _on_sedonadb(query: str, text: str, tables: Mapping[str, Table], _: SparkSession | None) -> SqlResult:
     try:
         import sedonadb
         from sedonadb._lib import SedonaError
     except ImportError:
         raise MissingDependencyError("gl.sql needs SedonaDB", remedy="pip install 'geolake-nb[sedona]'") from None
     session = sedonadb.connect()
-    located, text = _with_names(query, tables)
-    opened = {
-        name: open_table(os.fspath(source)) if isinstance(source, str | os.PathLike) else source
-        for name, source in {**tables, **located}.items()
-    }
-    hints = _hints(text, opened)
+    hints = _hints(text, tables)
     reads: list[TableRead] = []
     faults: list[GeolakeError] = []
-    for name, table in opened.items():
+    for name, table in tables.items():
         source = _source(name, table, hints.get(name), (reads, faults))
         # The URL is never read: it only tells the tables of one session apart.
         session.read(f"file:///geolake/{name}", format=source).to_view(name)
@@ -176,7 +202,31 @@ def sql(query: str, **tables: Any) -> SqlResult:
         frame = session.sql(text)
     except SedonaError as problem:
         raise _engine_error(problem, query) from None
-    return SqlResult(query, frame, reads, faults)
+
+    def run() -> pa.Table:
+        try:
+            return frame.to_arrow_table()
+        except SedonaError as problem:
+            # A fault of a table is clearer than what the engine makes of it.
+            raise (faults[-1] if faults else _engine_error(problem, query)) from None
+
+    return SqlResult(query, run, reads)
+
+
+def tables_of(query: str) -> tuple[str, ...]:
+    """The names of the tables in a query; none where it cannot be read.
+
+    >>> tables_of("WITH a AS (SELECT 1) SELECT * FROM roads, a JOIN 's3://lake/t' ON true")
+    ('roads', 'a', 's3://lake/t')
+    """
+    import sqlglot
+    from sqlglot import exp
+
+    try:
+        tree = sqlglot.parse_one(query, read="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError):
+        return ()
+    return tuple(dict.fromkeys(table.name for table in tree.find_all(exp.Table)))
 
 
 def _engine_error(problem: Exception, query: str) -> GeolakeError:

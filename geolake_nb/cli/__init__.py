@@ -34,6 +34,7 @@ from geolake_nb.cli import (
     row_groups,
     scan,
     schema,
+    sql,
     undo,
 )
 from geolake_nb.errors import GeolakeError
@@ -57,6 +58,7 @@ _COMMANDS = {
     "scan": scan,
     "head": head,
     "count": count,
+    "sql": sql,
     "check": check,
     "report": report,
     "repair": repair,

@@ -28,6 +28,7 @@ from geolake_nb.cli import (
     row_groups,
     scan,
     schema,
+    sql,
     undo,
 )
 from geolake_nb.cli.collations import collation_changes
@@ -113,6 +114,7 @@ SUBCOMMANDS = {
         _of_shell("scan", scan, "frame = (%geolake scan t --box=5,45,11,52).to_geopandas()"),
         _of_shell("head", head, "%geolake head t --rows 3"),
         _of_shell("count", count, "%geolake count t --where \"id > 3\""),
+        _of_shell("sql", sql, "%geolake sql \"SELECT count(*) AS n FROM t WHERE ST_Intersects(geom, ST_Point(1, 2))\""),
         _of_shell("check", check, "%geolake check t --deep 10"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),

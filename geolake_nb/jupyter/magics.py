@@ -74,6 +74,8 @@ class GeolakeMagics(Magics):
             return _print(parser.format_help())
         if name == "help":
             return _print(_help(parser.parse_args(rest).topic))
+        if name == "sql":
+            return _sql(parser.parse_args(rest if cell is None else [*rest, "--", cell.strip()]), self._names)
         if cell is not None:
             rest.append(_body(name, parser, rest, cell))
         options = parser.parse_args(rest)
@@ -116,6 +118,16 @@ def _body(name: str, parser: argparse.ArgumentParser, line: list[str], cell: str
             "the filter is given twice, with --where and below the line", remedy="join them with AND in one place"
         )
     return f"--where={cell.strip()}"
+
+
+def _sql(options: argparse.Namespace, names: Mapping[str, Any]) -> Any:
+    """The answer to a query over the tables in variables that it names."""
+    from geolake_nb.api.sql import tables_of
+    from geolake_nb.api.table import Table
+    from geolake_nb.cli.sql import answer_of
+
+    named = {name: names[name] for name in tables_of(options.query) if isinstance(names.get(name), Table)}
+    return answer_of(options, named)
 
 
 def _table(options: argparse.Namespace, names: Mapping[str, Any]) -> Table:

@@ -25,6 +25,7 @@ PAGES = (
     "findings.md",
     "errors.md",
     "api.md",
+    "spatial-sql.md",
     "delta-features.md",
     "json.md",
     "changes.md",

@@ -14,6 +14,7 @@ from geolake_nb.formats.rules import RULES
 from geolake_nb.geo.wkb import MalformedWkbError, UnsupportedWkbError, WkbError
 from geolake_nb.jupyter.magic_commands import SUBCOMMANDS, parser_of
 from geolake_nb.reference.markdown import anchor, block, index, page, table
+from geolake_nb.spark.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -31,6 +32,7 @@ __all__ = [
     "options_of",
     "pages",
     "shared_options",
+    "sql_page",
     "usage",
 ]
 
@@ -302,11 +304,49 @@ def _parents(kind: type[GeolakeError]) -> str:
     return f"Caught as {', '.join(words)} too." if words else ""
 
 
+_SQL_HEAD = """`gl.sql(query, roads=t)`, `geolake sql` and `%%geolake sql` answer a SELECT over tables of all
+formats. Each table is a name in FROM, or a location in quotes. The engine does joins, aggregates and order; it gets
+only the files and row groups that the conditions leave, and `reads` of the answer says how many."""
+_SQL_SEDONA = """SedonaDB runs in this process, and has all of its own functions. Spatial conditions skip files and row
+groups by their box, and conditions on plain columns do where the query has one table."""
+_SQL_SPARK = """`engine="spark"` runs the query on Spark 4.1 or later, on a cluster or over Spark Connect. Conditions of
+the outer WHERE that relate a geo column to a literal geometry skip files and row groups: the relations below and
+ST_DWithin. Only the columns that the query names are read. Spark has functions that convert geometries (ST_AsBinary,
+ST_GeomFromWKB, ST_GeogFromWKB, ST_SetSRID, ST_SRID); those below are Arrow UDFs over shapely, and over S2 for
+geographies, which `gl.spark_functions.register(spark)` adds to a session. A name that the session has already keeps
+its function.
+
+Both geometries of a function need one SRID, or one of them the SRID 0. A value that cannot be read gives null. Spark
+refuses Python functions in the ON clause of an outer join; write an inner join, or compute the pairs before."""
+
+
+def sql_page() -> str:
+    """The page."""
+    rows = [
+        (f"`{name}({function.arguments})`", function.returns, function.summary) for name, function in FUNCTIONS.items()
+    ]
+    return page(
+        "# Spatial SQL",
+        _SQL_HEAD,
+        block(_SQL_PYTHON, "python"),
+        "## SedonaDB",
+        _SQL_SEDONA,
+        "## Spark",
+        _SQL_SPARK,
+        table(("function", "gives", "what"), rows),
+    )
+
+
+_SQL_PYTHON = """window = "ST_SetSRID(ST_MakeEnvelope(5, 45, 11, 48), 4326)"
+gl.sql(f"SELECT id FROM roads WHERE ST_Intersects(geom, {window})", roads=t)
+gl.sql("SELECT count(*) AS n FROM 's3://lake/roads'", engine="spark")"""
+
+
 def pages() -> dict[str, str]:
     """The Markdown of each page by the name of its file.
 
     >>> sorted(pages())
-    ['api.md', 'commands.md', 'errors.md', 'findings.md', 'magics.md']
+    ['api.md', 'commands.md', 'errors.md', 'findings.md', 'magics.md', 'spatial-sql.md']
     """
     from geolake_nb.reference.api_page import api_page
 
@@ -316,4 +356,5 @@ def pages() -> dict[str, str]:
         "findings.md": finding_page(),
         "errors.md": error_page(),
         "api.md": api_page(),
+        "spatial-sql.md": sql_page(),
     }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.expressions.binding import BoundSpatial
 
-__all__ = ["SpatialFilter", "query_geometry"]
+__all__ = ["SpatialFilter", "query_geometry", "read_shapes"]
 
 _HOLDS = (SpatialOp.CONTAINS, SpatialOp.COVERS, SpatialOp.EQUALS)
 _INSIDE = (SpatialOp.WITHIN, SpatialOp.COVERED_BY)
@@ -202,7 +202,7 @@ class _PlanarTest:
                 left = left[~points]
         if not len(left):
             return
-        shapes, curved = _read_shapes(values.take(pa.array(left)).to_pylist())
+        shapes, curved = read_shapes(values.take(pa.array(left)).to_pylist())
         there = ~shapely.is_missing(shapes)
         rows, (hit, failed) = left[there], self._related(shapes[there])
         self._undecided(failed, "GEOS has no answer for these geometries")
@@ -229,7 +229,7 @@ class _PlanarTest:
         return hit, failed
 
 
-def _read_shapes(values: Sequence[bytes | None]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
+def read_shapes(values: Sequence[bytes | None]) -> tuple[NDArray[np.object_], NDArray[np.bool_]]:
     """The geometries of WKB, `None` for what cannot be read, and which values are curves, which GEOS does not read."""
     import shapely
 
@@ -405,7 +405,7 @@ class _SphericalRelation:
         import shapely
 
         # GEOS reads more than S2's reader, such as EWKB; S2 has neither Z nor M, and neither of them has curves.
-        plain, _ = _read_shapes(values)
+        plain, _ = read_shapes(values)
         readable = ~shapely.is_missing(plain)
         there = shapely.force_2d(plain[readable])
         points = (shapely.get_type_id(there) == 0) & (np.abs(shapely.bounds(there)[:, 1]) == _POLE)

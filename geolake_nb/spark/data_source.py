@@ -6,6 +6,7 @@ It is a data source in Python: it needs no JVM classes, and runs on a cluster an
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 import os
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from geolake_nb.formats.open_source import source_at
 from geolake_nb.formats.registry import FORMATS
 from geolake_nb.geo.bounds import row_boxes
 from geolake_nb.model.box import Box
-from geolake_nb.model.crs import CRS84
+from geolake_nb.model.crs import CRS84, Crs, CrsForm
 from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryType
 from geolake_nb.scan.scan_rows import GroupReader, RowScan
 
@@ -48,6 +49,7 @@ __all__ = ["register"]
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 _PART_BYTES = 1 << 27
+_WGS84 = 4326
 _OPTIONS = {
     "path": "where the table is",
     "version": "the version of a Delta table",
@@ -292,7 +294,7 @@ def _srid(type_: GeometryType | GeographyType) -> int | None:
     except ImportError:  # Spark before 4.1
         return None
     kind = SparkGeometry if isinstance(type_, GeometryType) else SparkGeography
-    code = "EPSG:4326" if type_.crs == CRS84 else type_.crs.code
+    code = _registered(type_.crs)
     srid = 0 if type_.crs.is_unknown else int(code[5:]) if code and code.startswith("EPSG:") else None
     if srid is None:
         return None
@@ -301,6 +303,20 @@ def _srid(type_: GeometryType | GeographyType) -> int | None:
     except Exception:  # noqa: BLE001 - Spark has no type for most systems, and its error class moves
         return None
     return srid
+
+
+@functools.lru_cache(maxsize=256)
+def _registered(crs: Crs) -> str | None:
+    """The code of a CRS: the one that its text names, or that of an equal CRS in its PROJJSON."""
+    if crs.same_as(CRS84):
+        return f"EPSG:{_WGS84}"
+    if crs.form is not CrsForm.PROJJSON:
+        return crs.code
+    stated = crs.to_projjson().get("id")
+    if not isinstance(stated, dict):
+        return None
+    code = f"{stated.get('authority')}:{stated.get('code')}"
+    return code if Crs(code).same_as(crs) else None
 
 
 def _is_native(kind: pa.DataType) -> bool:
@@ -313,6 +329,29 @@ def _native_values(array: pa.Array, kind: pa.StructType) -> pa.Array:
     srids = pa.array(np.full(len(array), srid, np.int32))
     mask = array.is_null() if array.null_count else None
     return pa.StructArray.from_arrays([srids, filled], fields=list(kind), mask=mask)
+
+
+def marked_shapes(rows: pa.Table) -> pa.Table:
+    """The rows of Spark with geometries and geographies as WKB, marked as `geoarrow.wkb` with the CRS of their SRID."""
+    from geolake_nb.scan.result_schema import geoarrow_metadata
+
+    for index, field in enumerate(rows.schema):
+        if not _is_native(field.type):
+            continue
+        srids, wkb = (pa.chunked_array(chunks) for chunks in _parts(rows.column(index)))
+        metadata = field.type.field("wkb").metadata or {}
+        stored = srids.drop_null().unique().to_pylist()
+        srid = stored[0] if len(stored) == 1 else max(0, int(metadata.get(b"srid", 0)))
+        is_geography = b"geography" in metadata
+        crs = CRS84 if is_geography or srid == _WGS84 else Crs(f"SRID:{srid}")
+        type_ = GeographyType(crs) if is_geography else GeometryType(crs)
+        rows = rows.set_column(index, pa.field(field.name, pa.binary(), metadata=geoarrow_metadata(type_)), wkb)
+    return rows
+
+
+def _parts(column: pa.ChunkedArray) -> tuple[list[pa.Array], list[pa.Array]]:
+    flat = [chunk.flatten() for chunk in column.chunks] or [pa.nulls(0, column.type).flatten()]
+    return [srids for srids, _ in flat], [wkb.cast(pa.binary()) for _, wkb in flat]
 
 
 def _box_values(array: pa.Array, type_: DataType, kind: pa.DataType) -> pa.Array:

@@ -206,7 +206,9 @@ def main() -> int:
             kind, change = CASES[number % len(CASES)]
             seed = options.seed + number // len(CASES)
             folder = Path(temporary) / str(number)
+            known = len(answers.wrong)
             check_random_table(spark, kind, change, folder, seed=seed, answers=answers)
+            print(*answers.wrong[known:], sep="\n", end="\n" if answers.wrong[known:] else "", file=sys.stderr)
             print(f"{number + 1:,} tables, {len(answers.wrong)} wrong answers", file=sys.stderr, flush=True)
         spark.stop()
     print(*answers.lines(), sep="\n")

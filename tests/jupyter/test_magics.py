@@ -14,6 +14,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.api.scan import Scan
+from geolake_nb.api.sql import SqlResult
 from geolake_nb.api.table import Table
 from geolake_nb.changes.rewrite import Preview
 from geolake_nb.checks.finding import Findings
@@ -56,6 +57,7 @@ SAID = [
     ("explain t --where 'id > 1'", Explanation),
     ("explain t --box -10,35,30,60 --row-groups", Explanation),
     ("scan t --box -10,35,30,60 --columns id", Scan),
+    ("sql 'SELECT count(*) AS n FROM t'", SqlResult),
     ("head t --rows 2", pd.DataFrame),
     ("count t --where 'id > 1'", int),
     ("check t", Findings),

@@ -73,7 +73,7 @@ def test_every_public_class_has_a_sentence_an_example_and_described_properties(k
 
 def test_everything_public_is_walked():
     names = {function.name for function in FUNCTIONS} | {kind.name for kind in CLASSES}
-    modules = {"demo", "rasters", "spark_source"}
+    modules = {"demo", "rasters", "spark_functions", "spark_source"}
     assert {f"gl.{name}" for name in gl.__all__} - names == {
         f"gl.{name}" for name in ("Box", "GeolakeError", "Table", "__version__", *modules)
     }
