@@ -146,7 +146,7 @@ class Scan(Displayable):
             cancelled: ends the read soon after it is set.
 
         Returns:
-            A `pyarrow.RecordBatchReader`, to be read once.
+            A `pyarrow.RecordBatchReader`, to be read once; it raises `JobError` after `cancelled` was set.
 
         Example:
             >>> sum(len(batch) for batch in t.scan(columns=["id"]).to_batches())
@@ -192,8 +192,6 @@ class Scan(Displayable):
                     remedy="use to_batches(), name fewer columns=, set limit=, or raise max_bytes=",
                 )
             batches.append(batch)
-        if cancelled is not None and cancelled.is_set():
-            raise JobError("the scan was cancelled", where=self.table.location)
         return pa.Table.from_batches(batches, self.schema)
 
     def to_pandas(self, **options: Any) -> pd.DataFrame:
@@ -439,6 +437,9 @@ class Scan(Displayable):
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a run; values of the filter that cannot be read are reported at its end."""
         yield from run.batches(on_progress=on_progress, cancelled=cancelled)
+        if cancelled is not None and cancelled.is_set():
+            # A reader that just ended would be taken for all rows.
+            raise JobError("the scan was cancelled", where=self.table.location)
         if not run.metrics.unreadable or self._on_error == "ignore":
             return
         counts = ", ".join(f"{count:,} of {name}" for name, count in run.metrics.unreadable.items())
