@@ -122,6 +122,7 @@ def main() -> int:
         started = {name: pool.submit(is_good, name, command, held_back=True) for name, command in chosen.items()}
         failed = [name for name, done in started.items() if not done.result()]
     pytest = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "loadgroup", "--no-loadscope-reorder"]
+    pytest += ["--durations=50", "--durations-min=5"]  # what makes the suite long
     if not is_good("tests", [*pytest, *words]):
         failed.append("tests")
     print(f"failed: {', '.join(failed)}" if failed else "all good")
