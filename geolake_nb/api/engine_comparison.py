@@ -1,0 +1,477 @@
+"""The same query in every engine that is installed: whose rows are right, and what it takes to get them."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from geolake_nb.api.engine_question import Question
+from geolake_nb.api.engine_readers import ENGINES
+from geolake_nb.errors import GeolakeError, MissingDependencyError
+from geolake_nb.expressions.binding import bind
+from geolake_nb.expressions.filter_input import read_filter
+from geolake_nb.model.display import Displayable
+from geolake_nb.model.table_format import Answer
+from geolake_nb.scan.engines import engine_facts
+from geolake_nb.scan.row_comparison import row_difference
+from geolake_nb.scan.shapely_filter import ShapelyFilter
+from geolake_nb.text.messages import plural, printable, shortened, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pandas as pd
+    from pyspark.sql import SparkSession
+
+    from geolake_nb.api.engine_readers import Engine, EngineReader
+    from geolake_nb.api.table import Table
+    from geolake_nb.expressions.filter_input import FilterInput
+    from geolake_nb.model.crs import Crs, CrsLike
+    from geolake_nb.model.table_format import EngineFact
+    from geolake_nb.text.messages import Progress
+
+__all__ = ["EngineComparison", "EngineRun", "compare_engines"]
+
+_TWICE = 5.0
+"""A run that takes less is repeated, so that its time is not that of a start."""
+_MAX_REASON = 200
+_MAX_WHERE = 300
+_SENTENCE = re.compile(r"(?<=[.!?])\s")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineRun:
+    """What one engine returned, with its skipping or without."""
+
+    engine: str
+    """Its name and version."""
+    skipping: bool | None = None
+    """Whether it could skip; `None` where that cannot be switched off, or where it did not run."""
+    rows: int | None = None
+    """The rows of the answer, after the whole filter was tested on what the engine returned."""
+    returned: int | None = None
+    """What the engine returned: more, where it knows only boxes."""
+    lost: int | None = None
+    """Rows of the full read that are not in the answer."""
+    extra: int | None = None
+    """Rows of the answer that are not in the full read."""
+    seconds: float | None = None
+    files: int | None = None
+    """Data files that were read, `None` where the engine does not say."""
+    row_groups: int | None = None
+    not_compared: tuple[str, ...] = ()
+    """Columns that the engine does not return, or with values of another type."""
+    problem: str | None = None
+    """Why it gave no answer."""
+    recorded: str | None = None
+    """What the engine table says about it; see `EngineComparison.facts`."""
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether the answer is that of the full read; `None` without an answer."""
+        return None if self.problem is not None else self.lost == self.extra == 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields and `agrees` with plain values, for JSON."""
+        return {**asdict(self), "not_compared": list(self.not_compared), "agrees": self.agrees}
+
+
+@dataclass(frozen=True, eq=False)
+class EngineComparison(Displayable):
+    """The answers of several engines to one query, compared with a full read that shapely tested.
+
+    Example:
+        >>> answer = t.compare_engines((5, 45, 12, 52), engines=["geolake", "sedonadb"])
+        >>> answer.agree, [(run.rows, run.lost) for run in answer]
+        (True, [(3, 0), (3, 0), (3, 0)])
+    """
+
+    location: str
+    where: str | None
+    rows: int
+    """The rows of the full read that satisfy the filter."""
+    rows_read: int
+    """All rows of the table."""
+    seconds: float
+    """How long the full read took."""
+    files: int
+    row_groups: int
+    unreadable: dict[str, int]
+    """Values of geo columns that cannot be read; their rows are not in the answer."""
+    by_bounds: bool
+    """Whether the filter has a spatial condition by which an engine could skip."""
+    runs: tuple[EngineRun, ...]
+    facts: tuple[EngineFact, ...] = field(repr=False, default=())
+    """What the engine table says about the engines that were asked."""
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __iter__(self) -> Iterator[EngineRun]:
+        return iter(self.runs)
+
+    @property
+    def agree(self) -> bool:
+        """Whether every engine that gave an answer gave that of the full read."""
+        return all(run.agrees is not False for run in self.runs)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Who loses rows and when, and who has rows too many."""
+        answered = self._answered
+        wrong = dict.fromkeys(run.engine for run in answered if not run.agrees)
+        lines = (
+            self._fault(engine, [run for run in answered if run.engine == engine], count)
+            for engine in wrong
+            for count in ("lost", "extra")
+        )
+        return tuple(line for line in lines if line is not None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """That the engines agree, what was not compared, and what the engine table has otherwise."""
+        return tuple(self._notes())
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """The faults, how to find their cause, and the notes."""
+        cause = [f"`geolake check {self.location} --deep` finds bounds that are wrong."] if self.bounds_lie else []
+        return (*self.faults, *cause, *self.notes)
+
+    @property
+    def bounds_lie(self) -> bool:
+        """Whether an engine loses rows that it has without skipping, by a spatial filter."""
+        whole = {run.engine for run in self._answered if run.skipping is False and not run.lost}
+        return self.by_bounds and any(run.lost and run.skipping and run.engine in whole for run in self.runs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison with plain values, for JSON.
+
+        Returns:
+            A dict with `location`, `where`, `rows`, `rows_read`, `seconds`, `files`, `row_groups`, `unreadable`,
+            `agree`, `verdicts`, `engines` (a list of `EngineRun.to_dict()`) and `facts`.
+
+        Example:
+            >>> t.compare_engines("id = 3", engines=["geolake"]).to_dict()["engines"][0]["agrees"]
+            True
+        """
+        names = ("location", "where", "rows", "rows_read", "seconds", "files", "row_groups", "unreadable", "agree")
+        return {
+            **{name: getattr(self, name) for name in names},
+            "verdicts": list(self.verdicts),
+            "engines": [run.to_dict() for run in self.runs],
+            "facts": [fact.to_dict() for fact in self.facts],
+        }
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The runs as a pandas DataFrame.
+
+        Returns:
+            A DataFrame with a row for each run and the fields of `EngineRun`.
+
+        Example:
+            >>> t.compare_engines("id = 3", engines=["geolake"]).to_pandas()[["skipping", "rows", "lost"]]
+               skipping  rows  lost
+            0      True     3     0
+            1     False     3     0
+        """
+        import pandas as pd
+
+        return pd.DataFrame([run.to_dict() for run in self.runs])
+
+    def __str__(self) -> str:
+        heads = ("engine", "skipping", "rows", "lost", "extra", "seconds", "files", "row groups", "recorded")
+        lines = [[*cells_of(run, self), run.recorded or ""] for run in self.runs if run.problem is None]
+        widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
+        left = {0, 1, len(heads) - 1}
+        table = [
+            "  " + "  ".join(
+                cell.ljust(width) if index in left else cell.rjust(width)
+                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in (heads, *lines)
+        ]  # fmt: skip
+        where = printable(self.where or "all rows", _MAX_WHERE)
+        text = [f"engines on {self.location}", f"  where      {where}", f"  full read  {self.summary}"]
+        text += ["", *table] if lines else []
+        if self.unanswered:
+            text += ["", "  no answer:", *(f"    {who}: {why}" for who, why, _ in self.unanswered)]
+        return "\n".join([*text, "", *self.verdicts])
+
+    @property
+    def unanswered(self) -> tuple[tuple[str, str, str], ...]:
+        """The engines that gave no answer, why, and what is recorded about them."""
+        reasons: dict[tuple[str, str], list[EngineRun]] = {}
+        for run in self.runs:
+            if run.problem is not None:
+                reasons.setdefault((run.engine, run.problem), []).append(run)
+        return tuple(
+            (
+                engine if len(runs) > 1 or runs[0].skipping is None else f"{engine}, {_switch(runs[0])}",
+                problem,
+                runs[0].recorded or "",
+            )
+            for (engine, problem), runs in reasons.items()
+        )
+
+    @property
+    def summary(self) -> str:
+        """The full read in words."""
+        bad = sum(self.unreadable.values())
+        unreadable = f"; {plural(bad, 'geometry') if bad == 1 else f'{bad:,} geometries'} cannot be read" if bad else ""
+        return (
+            f"{self.rows:,} of {plural(self.rows_read, 'row')}, tested one by one, in {self.seconds:.2f} s; "
+            f"{plural(self.files, 'file')}, {plural(self.row_groups, 'row group')}{unreadable}"
+        )
+
+    @property
+    def _answered(self) -> list[EngineRun]:
+        return [run for run in self.runs if run.problem is None]
+
+    def _fault(self, engine: str, runs: Sequence[EngineRun], count: str) -> str | None:
+        counts = {run.skipping: getattr(run, count) for run in runs}
+        most = max(counts.values())
+        if not most:
+            return None
+        when = ""
+        if set(counts) == {True, False}:
+            when = ", with its skipping and without"
+            if not counts[False]:
+                when = f" when it skips by {'bounds' if self.by_bounds else 'statistics'}"
+            elif not counts[True]:
+                when = " without its skipping"
+        if count == "lost":
+            return f"{engine} loses {most:,} of {plural(self.rows, 'row')}{when}."
+        return f"{engine} has {plural(most, 'row')} that the full read does not have{when}."
+
+    def _notes(self) -> Iterator[str]:
+        answered = self._answered
+        engines = list(dict.fromkeys(run.engine for run in answered))
+        if not engines:
+            yield "No engine answered."
+        elif self.agree:
+            who = f"{len(engines)} engines answered, and each" if len(engines) > 1 else engines[0]
+            yield f"{who} returns the {plural(self.rows, 'row')} of the full read."
+        for engine, names in {run.engine: run.not_compared for run in answered if run.not_compared}.items():
+            yield f"The rows of {engine} are compared without {', '.join(names)}, which it does not return alike."
+        for engine in engines:
+            fact = _fact_of(engine, self.facts)
+            if fact is not None and fact.reads is Answer.NO:
+                yield (
+                    f"The engine table of {fact.as_of} says that {fact.engine} cannot read the table, and {engine} "
+                    "reads it."
+                )
+
+
+def cells_of(run: EngineRun, comparison: EngineComparison) -> list[str]:
+    """What a table shows of a run: engine, skipping, rows, lost, extra, seconds, files and row groups."""
+
+    def part(count: int | None, total: int) -> str:
+        return "" if count is None else f"{count:,} of {total:,}"
+
+    def number(count: int | None) -> str:
+        return "" if count is None else f"{count:,}"
+
+    skipping = {True: "on", False: "off", None: ""}[run.skipping]
+    seconds = "" if run.seconds is None else f"{run.seconds:.3f}"
+    counts = [number(run.rows), number(run.lost), number(run.extra)]
+    read = [part(run.files, comparison.files), part(run.row_groups, comparison.row_groups)]
+    return [run.engine, skipping, *counts, seconds, *read]
+
+
+def _switch(run: EngineRun) -> str:
+    return f"skipping {'on' if run.skipping else 'off'}"
+
+
+def compare_engines(
+    table: Table,
+    where: FilterInput | None,
+    *,
+    column: str | None = None,
+    box_crs: str | Crs | CrsLike | None = None,
+    engines: Sequence[str] | None = None,
+    spark: SparkSession | None = None,
+    on_progress: Progress | None = None,
+) -> EngineComparison:
+    """The comparison; see `Table.compare_engines`."""
+    chosen = _chosen(engines)
+    question = _question(table, where, column, box_crs)
+    asked = [engine for engine in chosen if question.format in engine.formats or engines is not None]
+    step = _steps(on_progress, len(asked) + 1)
+    started = time.perf_counter()
+    expected, rows_read, truth = _full_read(question)
+    seconds = time.perf_counter() - started
+    step()
+    facts = engine_facts(table.snapshot)
+    runs: list[EngineRun] = []
+    for engine in asked:
+        fact = _fact_of(engine.title, facts)
+        runs += _runs(engine, question, expected, spark, None if fact is None else _recorded(fact))
+        step()
+    known = [_fact_of(engine.title, facts) for engine in asked]
+    return EngineComparison(
+        table.location,
+        None if question.where is None else shortened(str(question.where), 10 * _MAX_WHERE),
+        expected.num_rows,
+        rows_read,
+        seconds,
+        truth.files,
+        truth.row_groups,
+        truth.unreadable,
+        question.is_spatial,
+        tuple(runs),
+        tuple(fact for fact in known if fact is not None),
+    )
+
+
+@dataclass(slots=True)
+class _Amounts:
+    files: int = 0
+    row_groups: int = 0
+    unreadable: dict[str, int] = field(default_factory=dict)
+
+
+def _chosen(names: Sequence[str] | None) -> list[Engine]:
+    if names is None:
+        return list(ENGINES)
+    known = {engine.key: engine for engine in ENGINES}
+    wanted = [names] if isinstance(names, str) else list(names)
+    for name in wanted:
+        if name not in known:
+            raise GeolakeError(f"unknown engine {printable(str(name), 60)!r}", remedy=f"use: {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(wanted)]
+
+
+def _question(
+    table: Table, where: FilterInput | None, column: str | None, box_crs: str | Crs | CrsLike | None
+) -> Question:
+    schema = table.scan().schema
+    if where is None:
+        return Question(table, None, None, schema)
+    with table._with_wkb_hint():
+        predicate = read_filter(where, table.schema, column=column, box_crs=box_crs, location=table.location)
+        return Question(table, predicate, bind(predicate, table.schema), schema)
+
+
+def _full_read(question: Question) -> tuple[pa.Table, int, _Amounts]:
+    """The rows of the answer without any statistics: every row of every file, tested by shapely."""
+    scan = question.table.scan()
+    exact = None if question.bound is None else ShapelyFilter(question.bound)
+    kept: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in scan.to_batches():
+        rows += len(batch)
+        kept.append(batch if exact is None else batch.filter(pa.array(exact.keep(batch))))
+    unreadable = {} if exact is None else exact.unreadable
+    amounts = _Amounts(scan.metrics.files_total, scan.metrics.row_groups_total, unreadable)
+    return pa.Table.from_batches(kept, scan.schema), rows, amounts
+
+
+def _runs(
+    engine: Engine, question: Question, expected: pa.Table, spark: SparkSession | None, recorded: str | None
+) -> Iterator[EngineRun]:
+    name = engine.title
+    if not engine.is_installed:
+        yield EngineRun(name, problem=f"not installed: pip install {engine.package}", recorded=recorded)
+        return
+    if question.format not in engine.formats:
+        yield EngineRun(name, problem=f"it does not read {question.format} tables", recorded=recorded)
+        return
+    reader, problem = _attempt(lambda: engine.reader(question, spark))
+    if reader is None:
+        yield EngineRun(name, problem=problem, recorded=recorded)
+        return
+    name += f" ({reader.via})" if reader.via else ""
+    can_skip = question.bound is not None and reader.switchable
+    for skip in (True, False) if can_skip else (True,):
+        shown = skip if can_skip else None
+        run, problem = _attempt(lambda skip=skip: _run(name, reader, question, expected, skip=skip))  # type: ignore[misc]
+        if run is None:
+            yield EngineRun(name, shown, problem=problem, recorded=recorded)
+            continue
+        yield replace(run, skipping=shown, recorded=recorded)
+
+
+def _run(name: str, reader: EngineReader, question: Question, expected: pa.Table, *, skip: bool) -> EngineRun:
+    seconds: list[float] = []
+    while not seconds or (len(seconds) < 2 and seconds[0] < _TWICE):
+        started = time.perf_counter()
+        returned = reader.rows(skip=skip)
+        rows = question.rows_of(returned)
+        seconds.append(time.perf_counter() - started)
+    lost, extra = row_difference(expected, rows, shapes=question.shapes)
+    amount, _ = _attempt(lambda: reader.amount(skip=skip))
+    files, row_groups = (None, None) if amount is None else amount
+    return EngineRun(
+        name,
+        skip,
+        rows.num_rows,
+        returned.num_rows,
+        lost,
+        extra,
+        min(seconds),
+        files,
+        row_groups,
+        tuple(column for column in expected.column_names if column not in rows.column_names),
+    )
+
+
+def _attempt(ask: Callable[[], Any]) -> tuple[Any, str | None]:
+    """What an engine answers, or its error in one sentence."""
+    try:
+        return ask(), None
+    except Exception as problem:  # noqa: BLE001 - each engine has errors of its own
+        return None, _reason(problem)
+    except BaseException as problem:
+        # What Rust raises for a bug, for it is not an Exception.
+        if type(problem).__name__ != "PanicException":
+            raise
+        return None, _reason(problem)
+
+
+def _reason(problem: BaseException) -> str:
+    """The first sentence of an error.
+
+    >>> _reason(ValueError("IO Error: no file s3://me:secret@lake/a. Try again.\\nmore"))
+    'IO Error: no file s3://lake/a.'
+    """
+    if isinstance(problem, ModuleNotFoundError) and not isinstance(problem, MissingDependencyError):
+        return f"not installed: it needs the package {problem.name}"
+    lines = [line.strip().lstrip(": ") for line in str(problem).splitlines() if line.strip()]
+    if lines and lines[0].startswith("An error occurred while calling"):  # by Java, which says why in the next line
+        del lines[0]
+    text = _SENTENCE.split(lines[0])[0] if lines else type(problem).__name__
+    return printable(without_secrets(text), _MAX_REASON)
+
+
+def _fact_of(engine: str, facts: Sequence[EngineFact]) -> EngineFact | None:
+    """What is recorded about an engine: about its version, else about another one."""
+    name, _, version = engine.partition(" ")
+    known = [fact for fact in facts if fact.engine.partition(" ")[0] == name]
+    known = [fact for fact in known if name != "Spark" or fact.engine.startswith(f"Spark {version[:3]}")]
+    return next(
+        (fact for fact in known if f" {version}".startswith(fact.engine[len(name) :][:4])), next(iter(known), None)
+    )
+
+
+def _recorded(fact: EngineFact) -> str:
+    if fact.reads is not Answer.YES:
+        return "cannot read it" if fact.reads is Answer.NO else "not known"
+    skips = {fact.skips_geometry, fact.skips_geography}
+    return "reads and skips" if Answer.YES in skips else "reads" if Answer.UNKNOWN in skips else "reads, never skips"
+
+
+def _steps(on_progress: Progress | None, total: int) -> Callable[[], None]:
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if on_progress is not None:
+            on_progress(done, total)
+
+    return step
