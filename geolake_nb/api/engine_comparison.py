@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,16 @@ if TYPE_CHECKING:
     from geolake_nb.model.table_format import EngineFact
     from geolake_nb.text.messages import Progress
 
-__all__ = ["EngineComparison", "EngineRun", "compare_engines"]
+__all__ = ["HEADS", "EngineComparison", "EngineRun", "cells_of", "compare_engines"]
 
 _TWICE = 5.0
 """A run that takes less is repeated, so that its time is not that of a start."""
+_MAX_ROWS = 2_000_000
 _MAX_REASON = 200
-_MAX_WHERE = 300
+_MAX_WHERE = 85
+_MAX_FILTER = 4000
+HEADS = ("engine", "skipping", "rows", "lost", "extra", "seconds", "files", "row groups")
+"""What `cells_of` shows of a run."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s")
 
 
@@ -184,23 +189,29 @@ class EngineComparison(Displayable):
         return pd.DataFrame([run.to_dict() for run in self.runs])
 
     def __str__(self) -> str:
-        heads = ("engine", "skipping", "rows", "lost", "extra", "seconds", "files", "row groups", "recorded")
-        lines = [[*cells_of(run, self), run.recorded or ""] for run in self.runs if run.problem is None]
-        widths = [max(map(len, column)) for column in zip(heads, *lines, strict=True)]
-        left = {0, 1, len(heads) - 1}
+        lines = [cells_of(run, self) for run in self._answered]
+        widths = [max(map(len, column)) for column in zip(HEADS, *lines, strict=True)]
         table = [
-            "  " + "  ".join(
-                cell.ljust(width) if index in left else cell.rjust(width)
+            "  ".join(
+                cell.ljust(width) if index < 2 else cell.rjust(width)
                 for index, (cell, width) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
-            for line in (heads, *lines)
-        ]  # fmt: skip
-        where = printable(self.where or "all rows", _MAX_WHERE)
-        text = [f"engines on {self.location}", f"  where      {where}", f"  full read  {self.summary}"]
-        text += ["", *table] if lines else []
-        if self.unanswered:
-            text += ["", "  no answer:", *(f"    {who}: {why}" for who, why, _ in self.unanswered)]
-        return "\n".join([*text, "", *self.verdicts])
+            for line in (HEADS, *lines)
+        ]
+        silent = [_filled(f"{who}: {why}", "      ") for who, why, _ in self.unanswered]
+        recorded = [f"{fact.engine}: {_recorded(fact)}" for fact in dict.fromkeys(self.facts)]
+        parts = [
+            [
+                f"engines on {self.location}",
+                f"  where      {printable(self.where or 'all rows', _MAX_WHERE)}",
+                _filled(f"full read  {self.summary}", " " * 13),
+            ],
+            [f"  {line}" for line in table] if lines else [],
+            ["  no answer:", *(f"  {line}" for line in silent)] if silent else [],
+            [f"  recorded in {self.facts[0].as_of}:", *(f"    {line}" for line in recorded)] if recorded else [],
+            list(self.verdicts),
+        ]
+        return "\n\n".join("\n".join(part) for part in parts if part)
 
     @property
     def unanswered(self) -> tuple[tuple[str, str, str], ...]:
@@ -257,7 +268,8 @@ class EngineComparison(Displayable):
             who = f"{len(engines)} engines answered, and each" if len(engines) > 1 else engines[0]
             yield f"{who} returns the {plural(self.rows, 'row')} of the full read."
         for engine, names in {run.engine: run.not_compared for run in answered if run.not_compared}.items():
-            yield f"The rows of {engine} are compared without {', '.join(names)}, which it does not return alike."
+            without = ", ".join(names)
+            yield f"The rows of {engine} are compared without {without}: it leaves that out, or gives it another type."
         for engine in engines:
             fact = _fact_of(engine, self.facts)
             if fact is not None and fact.reads is Answer.NO:
@@ -268,7 +280,7 @@ class EngineComparison(Displayable):
 
 
 def cells_of(run: EngineRun, comparison: EngineComparison) -> list[str]:
-    """What a table shows of a run: engine, skipping, rows, lost, extra, seconds, files and row groups."""
+    """What a table shows of a run, in the order of `HEADS`."""
 
     def part(count: int | None, total: int) -> str:
         return "" if count is None else f"{count:,} of {total:,}"
@@ -281,6 +293,10 @@ def cells_of(run: EngineRun, comparison: EngineComparison) -> list[str]:
     counts = [number(run.rows), number(run.lost), number(run.extra)]
     read = [part(run.files, comparison.files), part(run.row_groups, comparison.row_groups)]
     return [run.engine, skipping, *counts, seconds, *read]
+
+
+def _filled(text: str, indent: str) -> str:
+    return textwrap.fill(text, 98, initial_indent="  ", subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _switch(run: EngineRun) -> str:
@@ -315,7 +331,7 @@ def compare_engines(
     known = [_fact_of(engine.title, facts) for engine in asked]
     return EngineComparison(
         table.location,
-        None if question.where is None else shortened(str(question.where), 10 * _MAX_WHERE),
+        None if question.where is None else shortened(str(question.where), _MAX_FILTER),
         expected.num_rows,
         rows_read,
         seconds,
@@ -362,10 +378,17 @@ def _full_read(question: Question) -> tuple[pa.Table, int, _Amounts]:
     scan = question.table.scan()
     exact = None if question.bound is None else ShapelyFilter(question.bound)
     kept: list[pa.RecordBatch] = []
-    rows = 0
+    rows = matching = 0
     for batch in scan.to_batches():
         rows += len(batch)
         kept.append(batch if exact is None else batch.filter(pa.array(exact.keep(batch))))
+        matching += len(kept[-1])
+        if matching > _MAX_ROWS:
+            raise GeolakeError(
+                f"more than {_MAX_ROWS:,} rows match, too many to compare row by row",
+                where=question.table.location,
+                remedy="give a filter that matches fewer rows",
+            )
     unreadable = {} if exact is None else exact.unreadable
     amounts = _Amounts(scan.metrics.files_total, scan.metrics.row_groups_total, unreadable)
     return pa.Table.from_batches(kept, scan.schema), rows, amounts
@@ -444,6 +467,8 @@ def _reason(problem: BaseException) -> str:
     lines = [line.strip().lstrip(": ") for line in str(problem).splitlines() if line.strip()]
     if lines and lines[0].startswith("An error occurred while calling"):  # by Java, which says why in the next line
         del lines[0]
+    while "caused by" in lines[:-1]:  # by Rust, the cause last
+        del lines[: lines.index("caused by") + 1]
     text = _SENTENCE.split(lines[0])[0] if lines else type(problem).__name__
     return printable(without_secrets(text), _MAX_REASON)
 
@@ -462,7 +487,9 @@ def _recorded(fact: EngineFact) -> str:
     if fact.reads is not Answer.YES:
         return "cannot read it" if fact.reads is Answer.NO else "not known"
     skips = {fact.skips_geometry, fact.skips_geography}
-    return "reads and skips" if Answer.YES in skips else "reads" if Answer.UNKNOWN in skips else "reads, never skips"
+    if Answer.YES in skips:
+        return "reads, skips by bounds"
+    return "reads" if Answer.UNKNOWN in skips else "reads, no spatial skipping"
 
 
 def _steps(on_progress: Progress | None, total: int) -> Callable[[], None]:

@@ -16,7 +16,7 @@ from geolake_nb.api.engine_question import SqlPart, condition_of, necessary_sql,
 from geolake_nb.errors import MissingDependencyError
 from geolake_nb.expressions.binding import BoundIn
 from geolake_nb.model.operators import ComparisonOp
-from geolake_nb.model.types import GeographyType, RasterType
+from geolake_nb.model.types import GeographyType
 from geolake_nb.scan.row_filter import RowFilter
 from geolake_nb.scan.spatial_filter import query_geometry
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from geolake_nb.api.engine_question import Question
+    from geolake_nb.api.sql import SqlResult
     from geolake_nb.expressions.binding import BoundSpatial
 
 __all__ = ["ENGINES", "AmountRead", "Engine", "EngineReader"]
@@ -108,6 +109,7 @@ class GeolakeReader(EngineReader):
 class SedonaParquet(EngineReader):
     """SedonaDB with its own reader of Parquet."""
 
+    _SWITCHES = ("collect_statistics", "parquet.bloom_filter_on_read", "parquet.enable_page_index", "parquet.pruning")
     _PRUNED = re.compile(r"row_groups\w*_pruned\w*=(\d+) total \S+ (\d+) matched")
 
     def __init__(self, question: Question, spark: SparkSession | None) -> None:
@@ -115,7 +117,7 @@ class SedonaParquet(EngineReader):
 
         self._files = [f"file://{quote(path)}" for path in question.local_files()]
         self._session = sedonadb.connect()
-        condition = necessary_sql(question.bound, _sedona_part)
+        condition = necessary_sql(question.bound, partial(_sedona_part, partial(self._ask, skip=True)))
         self._query = f"SELECT * FROM question{_where(condition)}"
         self.switchable = condition is not None
 
@@ -131,7 +133,8 @@ class SedonaParquet(EngineReader):
 
     def _ask(self, query: str, *, skip: bool) -> pa.Table:
         session = self._session
-        session.sql(f"SET datafusion.execution.parquet.pruning = {str(skip).lower()}").execute()
+        for switch in self._SWITCHES:
+            session.sql(f"SET datafusion.execution.{switch} = {str(skip).lower()}").execute()
         session.read_parquet(self._files).to_view("question", overwrite=True)
         return session.sql(query).to_arrow_table()
 
@@ -143,15 +146,19 @@ class SedonaSource(EngineReader):
     via = "gl.sql"
 
     def __init__(self, question: Question, spark: SparkSession | None) -> None:
-        self._question = question
-        self._query = f"SELECT * FROM question{_where(necessary_sql(question.bound, _sedona_part))}"
+        self._table = question.table
+        condition = necessary_sql(question.bound, partial(_sedona_part, lambda query: self._ask(query).to_arrow()))
+        self._query = f"SELECT * FROM question{_where(condition)}"
 
     def rows(self, *, skip: bool) -> pa.Table:
         """The answer of `gl.sql`."""
+        self._answer = self._ask(self._query)
+        return self._answer.to_arrow()
+
+    def _ask(self, query: str) -> SqlResult:
         from geolake_nb.api.sql import sql
 
-        self._answer = sql(self._query, question=self._question.table)
-        return self._answer.to_arrow()
+        return sql(query, question=self._table)
 
     def amount(self, *, skip: bool) -> AmountRead:
         """From the metrics of the scan."""
@@ -347,16 +354,17 @@ def _where(condition: str | None) -> str:
     return "" if condition is None else f" WHERE {condition}"
 
 
-def _sedona_part(leaf: BoundSpatial) -> SqlPart:
+def _sedona_part(ask: Callable[[str], pa.Table], leaf: BoundSpatial) -> SqlPart:
+    """A condition with a literal in the CRS that SedonaDB knows the column by; it compares the names."""
     import shapely
 
-    assert not isinstance(leaf.type, RasterType)
+    column = sql_identifier(leaf.column[0])
     maker = "ST_GeogFromWKB" if isinstance(leaf.type, GeographyType) else "ST_GeomFromWKB"
     literal = f"{maker}(X'{shapely.to_wkb(query_geometry(leaf), flavor='iso', byte_order=1).hex()}')"
-    crs = leaf.type.crs
-    if not crs.is_unknown:
-        literal = f"ST_SetCRS({literal}, {_sql_text(crs.text)})"
-    return SqlPart(f"{leaf.op.sql}({sql_identifier(leaf.column[0])}, {literal})")
+    known = ask(f"SELECT ST_CRS({column}) AS crs FROM question WHERE {column} IS NOT NULL LIMIT 1")["crs"].to_pylist()
+    if known and known[0]:
+        literal = f"ST_SetCRS({literal}, {_sql_text(known[0])})"
+    return SqlPart(f"{leaf.op.sql}({column}, {literal})")
 
 
 def _duckdb_part(leaf: BoundSpatial, relation: str) -> SqlPart:

@@ -74,9 +74,8 @@ class SparkReader:
         if table.files:
             files = [_PATTERN.sub(r"\\\1", path) for path in table.files]
             return reader.option("basePath", location).parquet(*files)
-        option = {"delta": "versionAsOf", "iceberg": "snapshot-id"}[table.format]
         if table.version is not None:
-            reader = reader.option(option, str(table.version))
+            reader = reader.option("versionAsOf", str(table.version))
         return reader.format(table.format).load(location)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.api.engine_comparison import cells_of
+from geolake_nb.api.engine_comparison import HEADS, cells_of
 from geolake_nb.jupyter.card_parts import card, command, engines, facts, grid, title
 from geolake_nb.jupyter.html import tag
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from geolake_nb.jupyter.html import Child, Markup
 
 __all__ = ["show_engines"]
-
-_HEADS = ("engine", "skipping", "rows", "lost", "extra", "seconds", "files", "row groups", "recorded")
 
 
 def show_engines(comparison: EngineComparison) -> Markup:
@@ -38,7 +36,7 @@ def show_engines(comparison: EngineComparison) -> Markup:
         else None,
         notes,
         facts(about),
-        grid(_HEADS, answered, numbers=range(2, 8)) if answered else None,
+        grid([*HEADS, "recorded"], answered, numbers=range(2, 8)) if answered else None,
         grid(["no answer", "why", "recorded"], silent) if silent else None,
         engines(comparison.facts),
     )
