@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 import time
 from dataclasses import asdict, dataclass, field, replace
@@ -20,7 +21,7 @@ from geolake_nb.model.table_format import Answer
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.row_comparison import row_difference
 from geolake_nb.scan.shapely_filter import ShapelyFilter
-from geolake_nb.text.messages import plural, printable, shortened, without_secrets
+from geolake_nb.text.messages import SECRET_NAME, plural, printable, shortened, url_without_secrets, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEADS", "EngineComparison", "EngineRun", "cells_of", "compare_engines"]
 
-_TWICE = 5.0
+_TWICE = 30.0
 """A run that takes less is repeated, so that its time is not that of a start."""
 _MAX_ROWS = 2_000_000
 _MAX_REASON = 200
@@ -143,9 +144,10 @@ class EngineComparison(Displayable):
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """The faults, how to find their cause, and the notes."""
-        cause = [f"`geolake check {self.location} --deep` finds bounds that are wrong."] if self.bounds_lie else []
-        return (*self.faults, *cause, *self.notes)
+        """The faults, how to fix their cause, and the notes."""
+        command = shlex.join(["geolake", "repair", self.location, "--verify"])
+        fix = [f"Bounds are wrong: `{command}` compares them with the values."] if self.bounds_lie else []
+        return (*self.faults, *fix, *self.notes)
 
     @property
     def bounds_lie(self) -> bool:
@@ -404,7 +406,7 @@ def _runs(
     if question.format not in engine.formats:
         yield EngineRun(name, problem=f"it does not read {question.format} tables", recorded=recorded)
         return
-    reader, problem = _attempt(lambda: engine.reader(question, spark))
+    reader, problem = _attempt(lambda: engine.reader(question, spark), question)
     if reader is None:
         yield EngineRun(name, problem=problem, recorded=recorded)
         return
@@ -412,7 +414,7 @@ def _runs(
     can_skip = question.bound is not None and reader.switchable
     for skip in (True, False) if can_skip else (True,):
         shown = skip if can_skip else None
-        run, problem = _attempt(lambda skip=skip: _run(name, reader, question, expected, skip=skip))  # type: ignore[misc]
+        run, problem = _attempt(lambda skip=skip: _run(name, reader, question, expected, skip=skip), question)  # type: ignore[misc]
         if run is None:
             yield EngineRun(name, shown, problem=problem, recorded=recorded)
             continue
@@ -427,7 +429,7 @@ def _run(name: str, reader: EngineReader, question: Question, expected: pa.Table
         rows = question.rows_of(returned)
         seconds.append(time.perf_counter() - started)
     lost, extra = row_difference(expected, rows, shapes=question.shapes)
-    amount, _ = _attempt(lambda: reader.amount(skip=skip))
+    amount, _ = _attempt(lambda: reader.amount(skip=skip), question)
     files, row_groups = (None, None) if amount is None else amount
     return EngineRun(
         name,
@@ -443,20 +445,22 @@ def _run(name: str, reader: EngineReader, question: Question, expected: pa.Table
     )
 
 
-def _attempt(ask: Callable[[], Any]) -> tuple[Any, str | None]:
+def _attempt(ask: Callable[[], Any], question: Question) -> tuple[Any, str | None]:
     """What an engine answers, or its error in one sentence."""
+    options = question.table._source.options
+    known = [text for name, text in options.items() if SECRET_NAME.search(name)]
     try:
         return ask(), None
     except Exception as problem:  # noqa: BLE001 - each engine has errors of its own
-        return None, _reason(problem)
+        return None, _reason(problem, known)
     except BaseException as problem:
         # What Rust raises for a bug, for it is not an Exception.
         if type(problem).__name__ != "PanicException":
             raise
-        return None, _reason(problem)
+        return None, _reason(problem, known)
 
 
-def _reason(problem: BaseException) -> str:
+def _reason(problem: BaseException, known: Sequence[str] = ()) -> str:
     """The first sentence of an error.
 
     >>> _reason(ValueError("IO Error: no file s3://me:secret@lake/a. Try again.\\nmore"))
@@ -470,7 +474,8 @@ def _reason(problem: BaseException) -> str:
     while "caused by" in lines[:-1]:  # by Rust, the cause last
         del lines[: lines.index("caused by") + 1]
     text = _SENTENCE.split(lines[0])[0] if lines else type(problem).__name__
-    return printable(without_secrets(text), _MAX_REASON)
+    words = [url_without_secrets(word) if "://" in word else word for word in text.split()]
+    return printable(without_secrets(" ".join(words), known), _MAX_REASON)
 
 
 def _fact_of(engine: str, facts: Sequence[EngineFact]) -> EngineFact | None:

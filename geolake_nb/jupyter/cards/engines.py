@@ -31,7 +31,12 @@ def show_engines(comparison: EngineComparison) -> Markup:
         "Engines",
         title("Engines", comparison.location),
         [tag("p", tag("span", fault, class_="error")) for fault in comparison.faults],
-        tag("p", "Bounds that are wrong: ", command("check", comparison.location, "--deep"))
+        tag(
+            "p",
+            "Bounds are wrong: ",
+            command("repair", comparison.location, "--verify"),
+            " compares them with the values.",
+        )
         if comparison.bounds_lie
         else None,
         notes,

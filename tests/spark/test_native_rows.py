@@ -1,0 +1,50 @@
+"""Spark's own readers in a comparison of engines."""
+
+from __future__ import annotations
+
+import pytest
+
+import geolake_nb as gl
+from geolake_nb.api import engine_comparison
+from tests import small_tables
+from tests.api.lying_tables import IN_WINDOW, WINDOW, shrink_box, shrink_log, write_numbers, write_points
+
+
+@pytest.fixture(autouse=True)
+def _run_once(monkeypatch):
+    monkeypatch.setattr(engine_comparison, "_TWICE", 0.0)
+
+
+def compare(spark, folder, where, *engines):
+    return gl.open(str(folder)).compare_engines(where, engines=["spark", *engines], spark=spark)
+
+
+def test_spark_reads_parquet_by_its_own_reader_and_loses_nothing_by_boxes(spark, tmp_path):
+    folder = write_points(tmp_path / "100% [a]{b}")
+    shrink_box(folder / "part-1.parquet", 2, gl.Box(27.3, 0, 27.375, 9))
+    answer = compare(spark, folder, WINDOW, "duckdb")
+    assert [(run.skipping, run.rows, run.returned, run.lost) for run in answer] == [
+        (None, IN_WINDOW, IN_WINDOW, 0),
+        (True, IN_WINDOW - 9, IN_WINDOW - 9, 9),
+        (False, IN_WINDOW, IN_WINDOW, 0),
+    ]
+
+
+def test_spark_reads_delta_at_its_version_and_skips_by_plain_conditions(spark, tmp_path):
+    geo = small_tables.make_delta(tmp_path / "geo")
+    assert [run.rows for run in compare(spark, geo, (9, 49, 11.5, 52))] == [2]
+    folder = tmp_path / "t"
+    shrink_log(write_numbers(folder), 104)
+    before = spark.conf.get("spark.sql.parquet.filterPushdown")
+    answer = compare(spark, folder, "id > 105")
+    assert [(run.skipping, run.rows, run.lost) for run in answer] == [(True, 0, 4), (False, 4, 0)]
+    assert spark.conf.get("spark.sql.parquet.filterPushdown") == before
+    older = gl.open(str(folder)).at(0).compare_engines("id > 5", engines=["spark"], spark=spark)
+    assert [run.rows for run in older] == [4, 4]
+
+
+def test_what_spark_cannot_read_is_one_sentence(spark, tmp_path):
+    [run] = compare(spark, small_tables.make_iceberg(tmp_path / "t"), (9, 49, 11.5, 52))
+    assert run.rows is None
+    assert run.problem
+    assert "\n" not in run.problem
