@@ -9,6 +9,8 @@ import pytest
 import shapely
 
 import geolake_nb as gl
+from geolake_nb.api import engine_comparison
+from geolake_nb.api.engine_question import Question
 from geolake_nb.parquet.schema import to_arrow_type
 from tests.api.lying_tables import IN_WINDOW, WINDOW, points, shrink_log, write_covered, write_numbers, write_points
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table
@@ -113,3 +115,24 @@ def test_columns_that_an_engine_returns_otherwise_are_not_compared(tmp_path):
     [run, _] = runs(write_covered(tmp_path / "t", files=1), (0, 0, 1, 10), "geopandas")
     assert run.not_compared == ("bbox",)
     assert run.agrees
+
+
+def test_a_table_in_a_store_is_read_by_engines_that_take_its_options(s3, tmp_path):
+    url = s3.upload(write_numbers(tmp_path / "t"), "lake", f"engines/{tmp_path.name}/delta")
+    table = gl.open(url, storage_options=s3.options)
+    on, off = runs(table, "id > 103", "deltalake")
+    assert (on.rows, on.files, off.rows) == (6, 1, 6)
+    url = s3.upload(write_points(tmp_path / "p", files=1), "lake", f"engines/{tmp_path.name}/parquet")
+    answer = gl.open(url, storage_options=s3.options).compare_engines("id > 3", engines=["geolake", "duckdb"])
+    assert [run.rows for run in answer] == [36, 36, None]
+    assert [why for _, why, _ in answer.unanswered] == ["only tables on the local disk are read by this engine here"]
+
+
+def test_no_secret_of_a_store_is_in_the_reason_of_an_engine(delta):
+    table = gl.open(str(delta), storage_options={"aws_secret_access_key": "hush-hush"})
+    question = Question(table, None, None, table.scan().schema)
+
+    def fail():
+        raise OSError("cannot sign with 'hush-hush' at s3://lake/t?X-Amz-Signature=hush")
+
+    assert engine_comparison._attempt(fail, question) == (None, "cannot sign with '***' at s3://lake/t?...")
