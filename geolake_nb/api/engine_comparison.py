@@ -146,7 +146,7 @@ class EngineComparison(Displayable):
     def verdicts(self) -> tuple[str, ...]:
         """The faults, how to fix their cause, and the notes."""
         command = shlex.join(["geolake", "repair", self.location, "--verify"])
-        fix = [f"Bounds are wrong: `{command}` compares them with the values."] if self.bounds_lie else []
+        fix = [f"Bounds are wrong: `{command}` corrects all but those of a bbox column."] if self.bounds_lie else []
         return (*self.faults, *fix, *self.notes)
 
     @property

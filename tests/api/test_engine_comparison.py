@@ -76,7 +76,8 @@ def test_every_engine_that_loses_a_row_by_a_box_that_is_too_small_is_named(lying
         assert counts_of(answer, engine) == {True: (IN_WINDOW - 9, 9, 0), False: (IN_WINDOW, 0, 0)}
         assert f"{names[engine]} loses 9 of {IN_WINDOW} rows when it skips by bounds." in answer.faults
     assert not answer.agree
-    assert answer.verdicts[3] == f"Bounds are wrong: `geolake repair {lying} --verify` compares them with the values."
+    command = f"geolake repair {lying} --verify"
+    assert answer.verdicts[3] == f"Bounds are wrong: `{command}` corrects all but those of a bbox column."
 
 
 def test_engines_that_skip_by_a_covering_are_named_and_the_others_are_not(covered, tmp_path):

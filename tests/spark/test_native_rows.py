@@ -28,6 +28,9 @@ def test_spark_reads_parquet_by_its_own_reader_and_loses_nothing_by_boxes(spark,
         (True, IN_WINDOW - 9, IN_WINDOW - 9, 9),
         (False, IN_WINDOW, IN_WINDOW, 0),
     ]
+    # The command that the comparison prints.
+    report = gl.open(str(folder)).plan_repair(verify=True).apply(spark=spark)
+    assert gl.open(report.location).compare_engines(WINDOW, engines=["geolake", "duckdb"]).agree
 
 
 def test_spark_reads_delta_at_its_version_and_skips_by_plain_conditions(spark, tmp_path):

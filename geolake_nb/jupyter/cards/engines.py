@@ -35,7 +35,7 @@ def show_engines(comparison: EngineComparison) -> Markup:
             "p",
             "Bounds are wrong: ",
             command("repair", comparison.location, "--verify"),
-            " compares them with the values.",
+            " corrects all but those of a bbox column.",
         )
         if comparison.bounds_lie
         else None,
