@@ -7,8 +7,6 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from geolake_nb.errors import GeolakeError
 from geolake_nb.expressions.binding import BoundComparison, BoundIn, BoundIsNull, BoundSpatial, leaves
 from geolake_nb.expressions.predicate import And, Not, Or, Predicate
@@ -20,6 +18,8 @@ from geolake_nb.scan.shapely_filter import ShapelyFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
 
     from geolake_nb.api.table import Table
 
@@ -100,26 +100,27 @@ class Question:
         if not self.table._storage.is_local:
             raise GeolakeError("only tables on the local disk are read by this engine here")
 
-    def rows_of(self, answer: pa.Table) -> pa.Table:
-        """The rows of an engine's answer that satisfy the whole filter, with the types of the table.
-
-        An engine may return too many rows, for it may know only a part of the filter.
+    def typed(self, answer: pa.Table) -> pa.Table:
+        """An engine's answer with the columns and the types of the table.
 
         Raises:
             GeolakeError: the answer lacks a column of the filter, or has it in another encoding.
         """
         rows = with_types(answer, self.schema)
-        if self.bound is None:
-            return rows
-        exact = ShapelyFilter(self.bound)
-        for name in exact.columns:
+        for name in () if self.bound is None else ShapelyFilter(self.bound).columns:
             if name not in answer.column_names:
                 raise GeolakeError(f"its rows lack the column {name} of the filter")
             if name not in rows.column_names:
                 got, wanted = answer.schema.field(name).type, self.schema.field(name).type
                 raise GeolakeError(f"it returns the column {name} as {got}, expected {wanted}")
-        kept = [batch.filter(pa.array(exact.keep(batch))) for batch in rows.to_batches()]
-        return pa.Table.from_batches(kept, rows.schema)
+        return rows
+
+    def matching(self, rows: pa.Table) -> int:
+        """How many rows satisfy the whole filter: an engine may know only a part of it, and return too many."""
+        if self.bound is None:
+            return int(rows.num_rows)
+        exact = ShapelyFilter(self.bound)
+        return sum(int(exact.keep(batch).sum()) for batch in rows.combine_chunks().to_batches())
 
 
 def _same_in_all_engines(leaf: PlainLeaf) -> bool:

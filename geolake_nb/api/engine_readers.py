@@ -330,8 +330,9 @@ def spark_reader(question: Question, spark: SparkSession | None) -> EngineReader
     if session is None:
         raise MissingDependencyError("no Spark session is running", remedy="pass spark=gl.session()")
     table = question.table
-    files = tuple(question.local_files()) if question.format == "parquet" else ()
-    native = NativeTable(question.format, table.location, table.version, files)
+    native = NativeTable(question.format, table.location, table.version)
+    if question.format == "parquet":
+        native = NativeTable(question.format, table._storage.location, files=tuple(question.local_files()))
     conditions = [(leaf.column[0], partial(condition_of, leaf)) for leaf in question.plain]
     return SparkReader(session, native, question.schema, question.bound, conditions)
 

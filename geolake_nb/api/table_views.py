@@ -97,7 +97,8 @@ class TableViews:
 
         All rows are read and tested by shapely first, without any statistics. Then each engine is asked with its
         skipping and, where that can be switched off, without; what an engine cannot express is tested on the rows that
-        it returns. An engine that loses rows is named. Of short runs the faster of two is shown.
+        it returns. An engine that loses rows is named. The time is that until the engine has
+        returned its rows, of short runs the faster of two.
 
         Args:
             where: what `scan` takes; `None` for all rows.

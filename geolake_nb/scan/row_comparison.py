@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.geo.wkb import may_nest_deeply
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from numpy.typing import NDArray
 
 __all__ = ["row_difference", "with_types"]
 
@@ -52,55 +53,80 @@ def _with_type(values: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray 
         return None
 
 
-def row_difference(expected: pa.Table, actual: pa.Table, *, shapes: Collection[str] = ()) -> tuple[int, int]:
-    """How many rows the second answer lacks, and how many it has too many, by the columns that both have.
+def row_difference(
+    expected: pa.Table, actual: pa.Table, *, shapes: Collection[str] = ()
+) -> tuple[int, NDArray[np.int64]]:
+    """How many rows the second answer lacks, and which of its rows it has too many, by the columns that both have.
 
     Geometries are compared by their coordinates, however the bytes order them; NaN and null are one.
 
     >>> import pyarrow as pa
-    >>> row_difference(pa.table({"a": [1, 1, 2]}), pa.table({"a": [2, 1, 3]}))
-    (1, 1)
+    >>> lost, extra = row_difference(pa.table({"a": [1, 1, 2]}), pa.table({"a": [2, 1, 3]}))
+    >>> lost, extra.tolist()
+    (1, [2])
     """
     names = [name for name in expected.column_names if name in actual.column_names]
     if not names:
-        missing = expected.num_rows - actual.num_rows
-        return max(missing, 0), max(-missing, 0)
-    left, right = _canonical(expected.select(names), shapes), _canonical(actual.select(names), shapes)
-    if left == right:
-        return 0, 0
-    before, after = Counter(zip(*left, strict=True)), Counter(zip(*right, strict=True))
-    return sum((before - after).values()), sum((after - before).values())
+        return max(expected.num_rows - actual.num_rows, 0), np.arange(expected.num_rows, actual.num_rows)
+    both = pa.concat_tables([_plain(expected.select(names)), _plain(actual.select(names))])
+    lost, extra = _unmatched(_row_codes(both), expected.num_rows)
+    if not (lost or len(extra)) or not any(name in shapes for name in names):
+        return lost, extra
+    for name in shapes:
+        if name in names:
+            both = both.set_column(names.index(name), name, pa.chunked_array([_canonical_shapes(both[name])]))
+    return _unmatched(_row_codes(both), expected.num_rows)
 
 
-def _canonical(rows: pa.Table, shapes: Collection[str]) -> list[list[Any]]:
-    return [_shape_values(rows[name]) if name in shapes else _plain_values(rows[name]) for name in rows.column_names]
+def _row_codes(rows: pa.Table) -> NDArray[np.int64]:
+    """A number for each row, the same for equal rows."""
+    codes = np.zeros(rows.num_rows, np.int64)
+    for values in rows.columns:
+        encoded = values.combine_chunks().dictionary_encode(null_encoding="encode")
+        indices = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        # Numbers of all columns so far, made small again so that the next product is exact.
+        _, codes = np.unique(codes * (len(encoded.dictionary) + 1) + indices, return_inverse=True)
+    return codes
 
 
-def _plain_values(values: pa.ChunkedArray) -> list[Any]:
+def _unmatched(codes: NDArray[np.int64], count: int) -> tuple[int, NDArray[np.int64]]:
+    """How many of the first rows, and which of the others, are left when equal ones are paired."""
+    before, after = codes[:count], codes[count:]
+    most = int(codes.max(initial=-1)) + 1
+    wanted, given = np.bincount(before, minlength=most), np.bincount(after, minlength=most)
+    lost = int(np.maximum(wanted - given, 0).sum())
+    # The number of each row among those equal to it.
+    order = np.argsort(after, kind="stable")
+    ranks = np.empty(len(after), np.int64)
+    ranks[order] = np.arange(len(after)) - (np.cumsum(given) - given)[after[order]]
+    return lost, np.flatnonzero(ranks >= wanted[after])
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """The same values in types that Arrow can number; without the metadata of the columns."""
+    return pa.table({name: _plain_values(rows[name]) for name in rows.column_names})
+
+
+def _plain_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
     kind = values.type
-    plain: list[Any]
-    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
-        # Their Python values do not have nanoseconds.
-        values = values.cast(pa.int64() if kind.bit_width == 64 else pa.int32())
-    plain = values.to_pylist()
-    if pa.types.is_nested(kind):
-        return [repr(value) for value in plain]
     if pa.types.is_floating(kind):
-        return [None if value is None or math.isnan(value) else value for value in plain]
-    return plain
+        numbers = values.cast(pa.float64())
+        # Two zeros are one value.
+        return pc.add(pc.if_else(pc.is_nan(numbers), pa.scalar(None, pa.float64()), numbers), 0.0)
+    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+        return pa.chunked_array([[None if value is None else repr(value) for value in values.to_pylist()]], pa.string())
+    return values
 
 
-def _shape_values(values: pa.ChunkedArray) -> list[Any]:
+def _canonical_shapes(values: pa.ChunkedArray) -> pa.Array:
     """WKB as shapely writes it; values that it cannot read stay as they are."""
     import shapely
 
     raw: list[Any] = values.to_pylist()
-    if not all(isinstance(value, bytes | None) for value in raw):
-        return [repr(value) for value in raw]
     readable = np.array([None if value is None or may_nest_deeply(value) else value for value in raw], object)
     try:
         with np.errstate(invalid="ignore"):
             written = shapely.to_wkb(shapely.from_wkb(readable, on_invalid="ignore"), flavor="iso", byte_order=1)
     except (NotImplementedError, shapely.errors.ShapelyError):
-        return raw
-    return [value if text is None else text for value, text in zip(raw, written.tolist(), strict=True)]
+        return values.combine_chunks()
+    return pa.array([value if text is None else text for value, text in zip(raw, written, strict=True)], pa.binary())

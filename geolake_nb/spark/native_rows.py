@@ -30,7 +30,7 @@ _PATTERN = re.compile(r"([\\*?\[\]{}])")
 
 @dataclass(frozen=True, slots=True)
 class NativeTable:
-    """A table as Spark opens it: a format with a location, or a list of Parquet files."""
+    """A table as Spark opens it: a format with a location, or Parquet files below a folder."""
 
     format: str
     location: str

@@ -220,7 +220,7 @@ def test_the_text_fits_and_the_card_escapes_what_the_table_says(lying, tmp_path)
     assert max(map(len, lines)) <= 100 + extra
     assert lines[1].split() == ["where", "ST_Intersects(geom,", "ST_MakeEnvelope(23.25,", "0,", "27.25,", "10))"]
     duckdb = [line.split() for line in lines if line.strip().startswith("DuckDB") and " off " in line]
-    assert [words[2:6] for words in duckdb] == [["off", "16", "0", "0"]]
+    assert [words[2:7] for words in duckdb] == [["off", "16", "16", "0", "0"]]
 
 
 def test_the_comparison_is_plain_data(right):

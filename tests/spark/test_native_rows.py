@@ -28,6 +28,8 @@ def test_spark_reads_parquet_by_its_own_reader_and_loses_nothing_by_boxes(spark,
         (True, IN_WINDOW - 9, IN_WINDOW - 9, 9),
         (False, IN_WINDOW, IN_WINDOW, 0),
     ]
+    single = gl.open(str(folder / "part-0.parquet")).compare_engines("id < 3", engines=["spark"], spark=spark)
+    assert [run.rows for run in single] == [3, 3]
     # The command that the comparison prints.
     report = gl.open(str(folder)).plan_repair(verify=True).apply(spark=spark)
     assert gl.open(report.location).compare_engines(WINDOW, engines=["geolake", "duckdb"]).agree

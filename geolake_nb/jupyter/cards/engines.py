@@ -41,17 +41,18 @@ def show_engines(comparison: EngineComparison) -> Markup:
         else None,
         notes,
         facts(about),
-        grid([*HEADS, "recorded"], answered, numbers=range(2, 8)) if answered else None,
+        grid([*HEADS, "recorded"], answered, numbers=range(2, 9)) if answered else None,
         grid(["no answer", "why", "recorded"], silent) if silent else None,
         engines(comparison.facts),
     )
 
 
 def _row(run: EngineRun, comparison: EngineComparison) -> list[Child]:
-    engine, skipping, rows, lost, extra, *rest = cells_of(run, comparison)
+    engine, skipping, returned, rows, lost, extra, *rest = cells_of(run, comparison)
     return [
         engine,
         skipping,
+        returned,
         rows,
         tag("span", lost, class_="error" if run.lost else None),
         tag("span", extra, class_="error" if run.extra else None),
