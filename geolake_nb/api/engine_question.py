@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from geolake_nb.api.table import Table
+    from geolake_nb.scan.file_statistics import Collator
 
 __all__ = ["PlainLeaf", "Question", "SqlPart", "condition_of", "necessary_sql", "sql_identifier"]
 
@@ -49,6 +50,8 @@ class Question:
     """The same filter with the columns of the table."""
     schema: pa.Schema
     """The columns of the answer."""
+    collator: Collator | None = None
+    """What compares strings with a collation."""
 
     @property
     def format(self) -> str:
@@ -70,6 +73,12 @@ class Question:
     def is_spatial(self) -> bool:
         """Whether there is a spatial condition in the filter."""
         return self.bound is not None and any(isinstance(leaf, BoundSpatial) for leaf in leaves(self.bound))
+
+    @property
+    def is_collated(self) -> bool:
+        """Whether the filter compares strings with a collation."""
+        parts = () if self.bound is None else leaves(self.bound)
+        return any(isinstance(leaf, BoundComparison | BoundIn) and leaf.collation is not None for leaf in parts)
 
     @property
     def plain(self) -> tuple[PlainLeaf, ...]:
@@ -100,6 +109,10 @@ class Question:
         if not self.table._storage.is_local:
             raise GeolakeError("only tables on the local disk are read by this engine here")
 
+    def filter(self) -> ShapelyFilter | None:
+        """A test of every row without any statistics; `None` where all rows are wanted."""
+        return None if self.bound is None else ShapelyFilter(self.bound, collator=self.collator)
+
     def typed(self, answer: pa.Table) -> pa.Table:
         """An engine's answer with the columns and the types of the table.
 
@@ -107,7 +120,8 @@ class Question:
             GeolakeError: the answer lacks a column of the filter, or has it in another encoding.
         """
         rows = with_types(answer, self.schema)
-        for name in () if self.bound is None else ShapelyFilter(self.bound).columns:
+        exact = self.filter()
+        for name in () if exact is None else exact.columns:
             if name not in answer.column_names:
                 raise GeolakeError(f"its rows lack the column {name} of the filter")
             if name not in rows.column_names:
@@ -117,9 +131,9 @@ class Question:
 
     def matching(self, rows: pa.Table) -> int:
         """How many rows satisfy the whole filter: an engine may know only a part of it, and return too many."""
-        if self.bound is None:
+        exact = self.filter()
+        if exact is None:
             return int(rows.num_rows)
-        exact = ShapelyFilter(self.bound)
         return sum(int(exact.keep(batch).sum()) for batch in rows.combine_chunks().to_batches())
 
 

@@ -85,7 +85,7 @@ class GeolakeReader(EngineReader):
 
     def __init__(self, question: Question, spark: SparkSession | None) -> None:
         self._question = question
-        self._scan = question.table.scan(question.where, on_error="ignore")
+        self._scan = question.table.scan(question.where, on_error="ignore", spark=spark)
 
     def rows(self, *, skip: bool) -> pa.Table:
         """The rows of the scan."""
@@ -96,7 +96,7 @@ class GeolakeReader(EngineReader):
         batches = self._full.to_batches()
         if question.bound is None:
             return batches.read_all()
-        test = RowFilter(question.bound)
+        test = RowFilter(question.bound, collator=question.collator)
         kept = [batch.filter(pa.array(test.keep(batch))) for batch in batches]
         return pa.Table.from_batches(kept, self._full.schema)
 
@@ -334,7 +334,9 @@ def spark_reader(question: Question, spark: SparkSession | None) -> EngineReader
     if question.format == "parquet":
         native = NativeTable(question.format, table._storage.location, files=tuple(question.local_files()))
     conditions = [(leaf.column[0], partial(condition_of, leaf)) for leaf in question.plain]
-    return SparkReader(session, native, question.schema, question.bound, conditions)
+    # Only the driver has what compares collated strings: the comparison tests all rows then.
+    tested = None if question.is_collated else question.bound
+    return SparkReader(session, native, question.schema, tested, conditions)
 
 
 _ALL = ("delta", "iceberg", "parquet")

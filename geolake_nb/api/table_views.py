@@ -123,7 +123,7 @@ class TableViews:
             >>> print(answer.verdicts[0])
             geolake ... returns the 3 rows of the full read.
         """
-        from geolake_nb.api.engine_comparison import compare_engines
+        from geolake_nb.api.engine_runs import compare_engines
 
         return compare_engines(
             self._this,

@@ -13,7 +13,7 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.api import engine_comparison, engine_readers
+from geolake_nb.api import engine_readers, engine_runs
 from geolake_nb.errors import GeolakeError, MissingFileError, NoGeoColumnError, PredicateError
 from geolake_nb.model.box import Box
 from geolake_nb.model.table_format import AS_OF, Answer
@@ -148,7 +148,7 @@ def test_filters_of_all_kinds_agree(right, where):
 
 @pytest.mark.parametrize("form", WRITERS)
 def test_random_filters_find_what_the_oracle_finds_and_no_engine_is_named_for_nothing(tmp_path, form, monkeypatch):
-    monkeypatch.setattr(engine_comparison, "_TWICE", 0.0)
+    monkeypatch.setattr(engine_runs, "_TWICE", 0.0)
     draw = random.Random(f"engines {form}")
     with np.errstate(invalid="ignore"):  # of vertices that are not a number
         made = WRITERS[form](draw, tmp_path / "t", random_rows(draw))
@@ -172,7 +172,7 @@ def test_an_engine_that_returns_wrong_rows_is_named(right, monkeypatch):
             return rows.set_column(0, "id", pa.array(range(len(rows)), pa.int64())) if skip else rows
 
     entry = engine_readers.Engine("geolake", "geolake", "geolake_nb", "geolake-nb", ("parquet",), Wrong)
-    monkeypatch.setattr(engine_comparison, "ENGINES", (entry,))
+    monkeypatch.setattr(engine_runs, "ENGINES", (entry,))
     answer = ask(right, WINDOW, engines=None)
     who = entry.title
     assert answer.faults == (
@@ -187,7 +187,7 @@ def test_an_engine_that_is_not_installed_or_fails_says_why(right, monkeypatch):
 
     missing = engine_readers.Engine("a", "Missing", "no_such_module", "missing-db", ("parquet",), fails)
     failing = engine_readers.Engine("b", "Failing", "geolake_nb", "geolake-nb", ("parquet",), fails)
-    monkeypatch.setattr(engine_comparison, "ENGINES", (missing, failing))
+    monkeypatch.setattr(engine_runs, "ENGINES", (missing, failing))
     answer = ask(right, WINDOW, engines=None)
     assert [why for _, why, _ in answer.unanswered] == [
         "not installed: pip install missing-db",
@@ -262,7 +262,7 @@ def test_what_is_recorded_stands_beside_what_was_measured(right, monkeypatch):
     assert recorded["DuckDB"] == recorded["SedonaDB"] == "reads, skips by bounds"
     assert {fact.engine for fact in answer.facts} == {"DuckDB 2.0", "SedonaDB 0.5"}
     facts = tuple(replace(fact, reads=Answer.NO) for fact in answer.facts if fact.engine.startswith("DuckDB"))
-    monkeypatch.setattr(engine_comparison, "engine_facts", lambda snapshot: facts)
+    monkeypatch.setattr(engine_runs, "engine_facts", lambda snapshot: facts)
     [duckdb] = {run.engine for run in answer if run.engine.startswith("DuckDB")}
     statement = f"The engine table of {AS_OF} says that DuckDB 2.0 cannot read the table, and {duckdb} reads it."
     assert statement in ask(right, WINDOW).notes

@@ -9,7 +9,7 @@ import pytest
 import shapely
 
 import geolake_nb as gl
-from geolake_nb.api import engine_comparison
+from geolake_nb.api import engine_runs
 from geolake_nb.api.engine_question import Question
 from geolake_nb.parquet.schema import to_arrow_type
 from tests.api.lying_tables import IN_WINDOW, WINDOW, points, shrink_log, write_covered, write_numbers, write_points
@@ -135,4 +135,4 @@ def test_no_secret_of_a_store_is_in_the_reason_of_an_engine(delta):
     def fail():
         raise OSError("cannot sign with 'hush-hush' at s3://lake/t?X-Amz-Signature=hush")
 
-    assert engine_comparison._attempt(fail, question) == (None, "cannot sign with '***' at s3://lake/t?...")
+    assert engine_runs._attempt(fail, question) == (None, "cannot sign with '***' at s3://lake/t?...")

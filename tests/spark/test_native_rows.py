@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 import geolake_nb as gl
-from geolake_nb.api import engine_comparison
+from geolake_nb.api import engine_runs
 from tests import small_tables
 from tests.api.lying_tables import IN_WINDOW, WINDOW, shrink_box, shrink_log, write_numbers, write_points
 
 
 @pytest.fixture(autouse=True)
 def _run_once(monkeypatch):
-    monkeypatch.setattr(engine_comparison, "_TWICE", 0.0)
+    monkeypatch.setattr(engine_runs, "_TWICE", 0.0)
 
 
 def compare(spark, folder, where, *engines):
