@@ -53,3 +53,15 @@ def test_what_spark_cannot_read_is_one_sentence(spark, tmp_path):
     assert run.rows is None
     assert run.problem
     assert "\n" not in run.problem
+
+
+def test_strings_are_compared_by_the_collation_of_the_column(spark, tmp_path):
+    folder = str(tmp_path / "t")
+    spark.createDataFrame([(1, "a"), (2, "A"), (3, "b")], "id INT, name STRING").coalesce(1).write.format("delta").save(
+        folder
+    )
+    plan = gl.open(folder).plan_collations({"name": "spark.UTF8_LCASE"})
+    plan.apply(spark=spark, consent="collations")
+    answer = compare(spark, folder, "name = 'A' AND id > 0", "geolake", "sedonadb", "deltalake")
+    assert (answer.rows, answer.agree) == (2, True)
+    assert len([run for run in answer if run.problem is None]) >= 5
