@@ -1,4 +1,4 @@
-"""Maps, editors and exports of a table."""
+"""Maps, editors, exports and comparisons of a table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
     from pathlib import Path
 
     import folium
     from pyspark.sql import SparkSession
 
+    from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.rasters import Roots
     from geolake_nb.api.table import Table
     from geolake_nb.expressions.filter_input import FilterInput
@@ -25,7 +27,7 @@ __all__ = ["TableViews"]
 
 
 class TableViews:
-    """The part of a table that opens maps and editors and writes files to share; loaded on first use."""
+    """The part of a table that opens maps and editors, writes files to share and asks other engines."""
 
     @property
     def _this(self) -> Table:
@@ -80,6 +82,58 @@ class TableViews:
                 height=height,
                 title=title,
             )
+
+    def compare_engines(
+        self,
+        where: FilterInput | None = None,
+        *,
+        column: str | None = None,
+        box_crs: str | Crs | CrsLike | None = None,
+        engines: Sequence[str] | None = None,
+        spark: SparkSession | None = None,
+        on_progress: Progress | None = None,
+    ) -> EngineComparison:
+        """The same query in every engine that is installed and can open the table, and whether the answers agree.
+
+        All rows are read and tested by shapely first, without any statistics. Then each engine is asked with its
+        skipping and, where that can be switched off, without; what an engine cannot express is tested on the rows that
+        it returns. An engine that loses rows is named. The time is that until the engine has
+        returned its rows, of short runs the faster of two.
+
+        Args:
+            where: what `scan` takes; `None` for all rows.
+            column: the geo column of an area, if there are several.
+            box_crs: the CRS of an area that has none of its own; by default the CRS of the column.
+            engines: some of `geolake`, `sedonadb`, `duckdb`, `deltalake`, `pyiceberg`, `geopandas` and `spark`; by
+                default all that know the format.
+            spark: the session for Spark's own reader; by default the running one. None is started.
+            on_progress: called with the number of engines that are done and that of all.
+
+        Returns:
+            An `EngineComparison`: it prints as a table, and has `runs`, `verdicts`, `agree` and `to_pandas()`.
+
+        Raises:
+            PredicateError: a filter that cannot be read, or that names a column which the table does not have.
+            GeolakeError: an unknown engine.
+
+        Example:
+            >>> answer = t.compare_engines((5, 45, 12, 52), engines=["geolake", "duckdb"])
+            >>> answer.rows, answer.agree
+            (3, True)
+            >>> print(answer.verdicts[0])
+            geolake ... returns the 3 rows of the full read.
+        """
+        from geolake_nb.api.engine_runs import compare_engines
+
+        return compare_engines(
+            self._this,
+            where,
+            column=column,
+            box_crs=box_crs,
+            engines=engines,
+            spark=spark,
+            on_progress=on_progress,
+        )
 
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:
         """An editor for the collations of strings, nested ones included: it plans changes and applies them.

@@ -15,6 +15,7 @@ from geolake_nb.cli import (
     count,
     diff,
     enable,
+    engines,
     explain,
     files,
     head,
@@ -33,6 +34,7 @@ from geolake_nb.cli import (
 )
 from geolake_nb.cli.collations import collation_changes
 from geolake_nb.cli.convert import convert_plan
+from geolake_nb.cli.engines import comparison_of
 from geolake_nb.cli.explain import query_of
 from geolake_nb.cli.options import add_table_options, geo_types
 from geolake_nb.cli.repair import repair_plan
@@ -115,6 +117,7 @@ SUBCOMMANDS = {
         _of_shell("head", head, "%geolake head t --rows 3"),
         _of_shell("count", count, "%geolake count t --where \"id > 3\""),
         _of_shell("sql", sql, "%geolake sql \"SELECT count(*) AS n FROM t WHERE ST_Intersects(geom, ST_Point(1, 2))\""),
+        _of_shell("engines", engines, "%geolake engines t --box=5,45,11,52"),
         _of_shell("check", check, "%geolake check t --deep 10"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),
@@ -282,6 +285,11 @@ def _count(table: Table, options: Options) -> Any:
     return scan_of(table, options).count()
 
 
+def _engines(table: Table, options: Options) -> Any:
+    with shown_progress("engines") as on_progress:
+        return comparison_of(table, options, on_progress)
+
+
 def _check(table: Table, options: Options) -> Any:
     with shown_progress("files") as on_progress:
         return table.check(footers=not options.metadata_only, deep=options.deep, on_progress=on_progress)
@@ -384,6 +392,7 @@ _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
     "count": _count,
     "map": _map,
     "explain": _explain,
+    "engines": _engines,
     "check": _check,
     "history": lambda table, _: table.history(),
     "diff": lambda table, options: table.diff(options.old, options.new),

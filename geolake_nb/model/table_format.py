@@ -132,6 +132,8 @@ class TableFormat:
 
     name: ClassVar[str]
     """As users write it: `delta`."""
+    engine_format: ClassVar[str]
+    """As other engines call it, such as Spark in `spark.read.format(...)`."""
     has_versions: ClassVar[bool] = True
     """Whether older versions can be opened."""
     version_option: ClassVar[str] = "--snapshot-id"

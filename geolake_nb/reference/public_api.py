@@ -108,6 +108,7 @@ def public_classes() -> Iterator[PublicClass]:
     ['Table', 'Scan']
     """
     import geolake_nb as gl
+    from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.api.scan import Scan
     from geolake_nb.api.sql import SqlResult
@@ -116,7 +117,7 @@ def public_classes() -> Iterator[PublicClass]:
     from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.scan.explanation import Explanation
 
-    listed = [Table, Scan, SqlResult, Plan, Report, Explanation, Findings, GeolakeMap]
+    listed = [Table, Scan, SqlResult, EngineComparison, Plan, Report, Explanation, Findings, GeolakeMap]
     exported = [getattr(gl, name) for name in gl.__all__]
     more = [value for value in exported if inspect.isclass(value) and value not in listed]
     yield from (PublicClass(kind.__name__, kind) for kind in [*listed, *more])

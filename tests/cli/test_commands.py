@@ -24,6 +24,7 @@ COMMANDS = {
     "history": [],
     "row-groups": [],
     "explain": ["--box=11,51,12,52"],
+    "engines": ["--box=11,51,12,52"],
     "check": [],
 }
 
@@ -52,6 +53,7 @@ JSON_KEYS = {
     "history": "versions",
     "row-groups": "row_groups",
     "explain": "table format version where query_crs read total levels reasons unusable if_complete engines notes",
+    "engines": "location where rows rows_read seconds files row_groups unreadable agree verdicts engines facts",
     "check": "table counts findings skipped_checks",
 }
 

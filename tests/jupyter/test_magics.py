@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
+from geolake_nb.api.engine_comparison import EngineComparison
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.api.scan import Scan
 from geolake_nb.api.sql import SqlResult
@@ -60,6 +61,7 @@ SAID = [
     ("sql 'SELECT count(*) AS n FROM t'", SqlResult),
     ("head t --rows 2", pd.DataFrame),
     ("count t --where 'id > 1'", int),
+    ("engines t --box=9,49,12,52 --engines geolake,sedonadb", EngineComparison),
     ("check t", Findings),
     ("check t --metadata-only", Findings),
     ("check t --deep 2", Findings),

@@ -37,6 +37,7 @@ class DeltaFormat(Format):
     """Delta Lake: a log of JSON commits and Parquet checkpoints."""
 
     name: ClassVar[str] = "delta"
+    engine_format: ClassVar[str] = "delta"
     version_option: ClassVar[str] = "--version"
     counts_versions: ClassVar[bool] = True
     wraps_longitude: ClassVar[bool] = False

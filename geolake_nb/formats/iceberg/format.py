@@ -32,6 +32,7 @@ class IcebergFormat(Format):
     """Apache Iceberg: metadata files, manifest lists and manifests."""
 
     name: ClassVar[str] = "iceberg"
+    engine_format: ClassVar[str] = "iceberg"
     geo_kind: ClassVar[TableKind] = TableKind.ICEBERG_GEO
     types_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Primitive Types")
     parquet_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Primitive Types")

@@ -28,6 +28,7 @@ class ParquetFolderFormat(Format):
     """One Parquet file, or a folder of them, with or without GeoParquet metadata."""
 
     name: ClassVar[str] = "parquet"
+    engine_format: ClassVar[str] = "parquet"
     has_versions: ClassVar[bool] = False
     type_command: ClassVar[str | None] = "geolake repair {table} --column {column}"
     geo_kind: ClassVar[TableKind] = TableKind.PARQUET_GEO

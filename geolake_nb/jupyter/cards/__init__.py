@@ -28,12 +28,13 @@ def render(value: object) -> str | None:
 @cache
 def _cards() -> dict[type, Callable[[Any], str]]:
     """The function that makes the card of each class; loaded with the first card."""
+    from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.api.table import Table
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.checks.finding import Findings
     from geolake_nb.formats.delta.collations import TableCollations
-    from geolake_nb.jupyter.cards import plan, results, table
+    from geolake_nb.jupyter.cards import engines, plan, results, table
     from geolake_nb.jupyter.cards.results import TableRows
     from geolake_nb.jupyter.raster_entries import RasterDetails
     from geolake_nb.model.file_table import FileTable
@@ -44,6 +45,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
 
     return {
         Diff: plan.show_diff,
+        EngineComparison: engines.show_engines,
         Explanation: results.show_explanation,
         FileTable: results.show_files,
         Findings: results.show_findings,
