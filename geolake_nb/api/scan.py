@@ -207,7 +207,10 @@ class Scan(Displayable):
             1   1
             2   2
         """
-        rows = self.to_arrow(**options)
+        return self._to_pandas(self.to_arrow(**options))
+
+    def _to_pandas(self, rows: pa.Table) -> pd.DataFrame:
+        """Rows of this scan as a DataFrame."""
         try:
             return rows.to_pandas()
         except (OverflowError, ValueError, pa.ArrowInvalid):
@@ -233,6 +236,10 @@ class Scan(Displayable):
             >>> frame.crs.to_string(), frame.geometry.x.tolist()
             ('OGC:CRS84', [13.0, -67.0, 178.0])
         """
+        return self._to_geopandas(self.to_arrow(**options))
+
+    def _to_geopandas(self, rows: pa.Table) -> gpd.GeoDataFrame:
+        """Rows of this scan as a GeoDataFrame."""
         try:
             import geopandas as gpd
         except ImportError:
@@ -245,7 +252,7 @@ class Scan(Displayable):
             raise SchemaError(
                 "no column of the scan holds geometries", where=self.table.location, remedy="use to_pandas()"
             )
-        frame = self.to_pandas(**options)
+        frame = self._to_pandas(rows)
         for field in geo:
             assert isinstance(field.type, GeometryType | GeographyType)
             try:

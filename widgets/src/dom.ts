@@ -31,6 +31,7 @@ const ICONS = {
   target: "M8 4.5a3.5 3.5 0 1 1 0 7 3.5 3.5 0 0 1 0-7ZM8 1v3M8 12v3M1 8h3M12 8h3",
   layers: "M8 2 1.8 5.4 8 8.8l6.2-3.4zM1.8 8.2 8 11.6l6.2-3.4M1.8 11 8 14.4l6.2-3.4",
   table: "M2 3h12v10H2zM2 6.3h12M2 9.6h12M6.5 6.3V13",
+  rows: "M2 12.5h12M2 8h12M2 3.5h12M4.5 2v3M9 6.5v3M12 11v3",
   close: "M4 4l8 8M12 4l-8 8",
   previous: "M10 3 5 8l5 5",
   next: "M6 3l5 5-5 5",

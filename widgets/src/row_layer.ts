@@ -1,0 +1,91 @@
+/** Draws the geometries of loaded rows, cut to the view. */
+import { clipLine, clipRing, inside } from "./clip";
+import { type Rgb, cssOf } from "./colour";
+import type { Span } from "./lasso";
+import type { View } from "./mercator";
+import { eachCopy } from "./outlines";
+import type { Palette } from "./palette";
+import { LINE, POINT, POLYGON, type Piece } from "./row_shapes";
+
+const RADIUS = 3;
+/** Pixels under which a line or a polygon is drawn as a dot. */
+const TINY = 3;
+/** Pixels around the view that are drawn too: no stroke along the cut is seen. */
+const MARGIN = 16;
+
+export function drawRows(context: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], palette: Palette): void {
+  paint(context, view, pieces, { colour: palette.rows, width: 1.5, fill: 0.25, halo: palette.halo });
+}
+
+export function drawRow(context: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], palette: Palette): void {
+  paint(context, view, pieces, { colour: palette.rows, width: 3, fill: 0.45, halo: palette.hover, radius: RADIUS + 2 });
+}
+
+interface Style {
+  readonly colour: Rgb;
+  readonly width: number;
+  readonly fill: number;
+  readonly halo: string;
+  readonly radius?: number;
+}
+
+function paint(context: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], style: Style): void {
+  const { colour, width, halo, radius = RADIUS } = style;
+  const edges = new Path2D();
+  const dots = new Path2D();
+  const dot = (x: number, y: number, size: number): void => {
+    dots.moveTo(x + size, y);
+    dots.arc(x, y, size, 0, 2 * Math.PI);
+  };
+  context.fillStyle = cssOf(colour, style.fill);
+  for (const { kind, lines, box } of pieces) {
+    const reach = MARGIN / view.scale;
+    const [top, bottom] = [view.y - reach, view.y + view.height / view.scale + reach];
+    if (box.y0 > bottom || box.y1 < top) continue;
+    eachCopy({ ...view, x: view.x - reach, width: view.width + 2 * MARGIN }, box.x0, box.x1, (moved) => {
+      const [x, y] = [(box.x0 + moved - view.x) * view.scale, (box.y0 - view.y) * view.scale];
+      if (kind === POINT) dot(x, y, radius);
+      else if (Math.max(box.x1 - box.x0, box.y1 - box.y0) * view.scale < TINY) dot(x, y, radius * 0.75);
+      else {
+        const left = view.x - moved - reach;
+        const rect = { x0: left, y0: top, x1: left + view.width / view.scale + 2 * reach, y1: bottom };
+        const area = new Path2D();
+        for (const line of cut(kind, lines, box, rect)) {
+          trace(edges, line, view, moved, kind === POLYGON);
+          if (kind === POLYGON) trace(area, line, view, moved, true);
+        }
+        // One by one: two polygons that overlap must not cancel each other out.
+        if (kind === POLYGON) context.fill(area, "evenodd");
+      }
+    });
+  }
+  context.lineJoin = "round";
+  context.strokeStyle = halo;
+  context.lineWidth = width + 2;
+  context.stroke(edges);
+  context.lineWidth = 2;
+  context.stroke(dots);
+  context.strokeStyle = cssOf(colour);
+  context.lineWidth = width;
+  context.stroke(edges);
+  context.fillStyle = cssOf(colour);
+  context.fill(dots);
+}
+
+function cut(kind: number, lines: readonly Float64Array[], box: Span, rect: Span): readonly Float64Array[] {
+  if (inside(box, rect)) return lines;
+  return kind === LINE ? lines.flatMap((line) => clipLine(line, rect)) : lines.map((ring) => clipRing(ring, rect)).filter((ring) => ring.length > 4);
+}
+
+/** Adds a line to a path; points that fall on the same pixel are left out. */
+function trace(path: Path2D, line: Float64Array, view: View, moved: number, closed: boolean): void {
+  let [lastX, lastY] = [NaN, NaN];
+  for (let i = 0; i < line.length; i += 2) {
+    const [x, y] = [(line[i] + moved - view.x) * view.scale, (line[i + 1] - view.y) * view.scale];
+    if (!i) path.moveTo(x, y);
+    else if (Math.abs(x - lastX) < 0.5 && Math.abs(y - lastY) < 0.5 && i + 2 < line.length) continue;
+    else path.lineTo(x, y);
+    [lastX, lastY] = [x, y];
+  }
+  if (closed) path.closePath();
+}
