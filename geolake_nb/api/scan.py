@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from geolake_nb.api.opening import whole_number
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.crs import Crs, CrsLike
     from geolake_nb.model.types import Field
-    from geolake_nb.scan.explanation import Explanation
+    from geolake_nb.scan.explanation import Amount, Explanation
     from geolake_nb.text.messages import Progress
 
 __all__ = ["Scan", "UnreadableValueWarning"]
@@ -244,7 +245,6 @@ class Scan(Displayable):
             import geopandas as gpd
         except ImportError:
             raise MissingDependencyError("to_geopandas needs geopandas", remedy="pip install geopandas") from None
-        import numpy as np
         import shapely
 
         geo = [field for field in self._fields if isinstance(field.type, GeometryType | GeographyType)]
@@ -421,6 +421,15 @@ class Scan(Displayable):
             f"  reads    {kept:,} of {plural(len(self.table.files), 'file')}",
         ]
         return "\n".join(lines if self.limit is None else [*lines, f"  limit    {self.limit:,}"])
+
+    def _amounts(self) -> tuple[Amount, Amount]:
+        """The files that are read, and all of them."""
+        from geolake_nb.scan.explanation import Amount, file_sizes
+
+        bytes_, rows = file_sizes(self.table.files.table)
+        kept = np.zeros(len(bytes_), np.bool_)
+        kept[self._run.kept_files()] = True
+        return Amount.of(kept, bytes_, rows), Amount.of(np.ones(len(kept), np.bool_), bytes_, rows)
 
     def _new_run(self, fields: Sequence[Field]) -> RowScan:
         table = self.table

@@ -1,7 +1,7 @@
 """The rows in the window of a map: what they cost, loading them with progress and cancel, and what is shown of them.
 
-The browser sends `load_rows`, `cancel_rows`, `describe_row` and `row_view`; it gets the traits `row_status`,
-`row_shapes` and `row_page`, and a `row_description`.
+The browser sends `load_rows`, `cancel_rows`, `clear_rows`, `describe_row` and `row_view`; it gets the traits
+`row_status`, `row_shapes` and `row_page`, and a `row_description`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from geolake_nb.jupyter.map_shapes import RowShapes
 from geolake_nb.model.file_table import plain_rows
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryType
-from geolake_nb.text.messages import plural, printable, without_secrets
+from geolake_nb.text.messages import plural, printable, shortened, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,9 +38,11 @@ __all__ = ["LoadedRows", "MapRows", "RowPages", "RowQuery"]
 
 _PAUSE = 0.1
 """Seconds between two messages about progress."""
+_PAGE = 8
 _MAX_PAGE = 200
 _MAX_COLUMNS = 60
-_MAX_TEXT = 200
+_MAX_TEXT, _MAX_FIELD = 200, 80
+"""Letters of a value in the table and on a card."""
 _EXACT_IN_BROWSER = 1 << 53
 
 
@@ -118,7 +120,7 @@ class RowPages:
     def page(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The page that the browser requests; page numbers outside the table are clamped."""
         ids = self._sorted(request.get("sort"), descending=request.get("descending") is True)
-        size = min(max(1, _whole(request.get("size"), 10)), _MAX_PAGE)
+        size = min(max(1, _whole(request.get("size"), _PAGE)), _MAX_PAGE)
         pages = max(1, -(-len(ids) // size))
         page = min(max(0, _whole(request.get("page"), 0)), pages - 1)
         here = ids[page * size : (page + 1) * size]
@@ -129,7 +131,10 @@ class RowPages:
     def fields(self, row: int) -> list[tuple[str, str]]:
         """The fields of the card for one row."""
         [cells] = self._cells(np.array([row]))
-        return [(printable(name, 60), "null" if value is None else str(value)) for name, value in cells.items()]
+        return [
+            (printable(name, 60), "null" if value is None else shortened(str(value), _MAX_FIELD))
+            for name, value in cells.items()
+        ]
 
     def _cells(self, ids: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = plain_rows(self._shown.take(pa.array(ids, pa.int64())))
@@ -213,6 +218,8 @@ class MapRows:
                 self._publish("failed", text=str(problem))
         elif kind == "cancel_rows" and self._load is not None:
             self._load.cancelled.set()
+        elif kind == "clear_rows" and loaded is not None:
+            self.reset(self._estimate)
         elif kind == "describe_row" and loaded is not None:
             row = content.get("id")
             if isinstance(row, int) and not isinstance(row, bool) and 0 <= row < len(loaded.shapes):
@@ -321,7 +328,8 @@ def _wkt(value: bytes) -> str:
     import shapely
 
     try:
-        shape = shapely.from_wkb(value, on_invalid="ignore")
+        with np.errstate(invalid="ignore"):
+            shape = shapely.from_wkb(value, on_invalid="ignore")
     except NotImplementedError:
         shape = None
     if shape is None:

@@ -19,6 +19,7 @@ export abstract class HoverCard {
   private asking: ReturnType<typeof setTimeout> | undefined;
   private item: number | null = null;
   private others = 0;
+  private at: readonly [x: number, y: number, width: number, height: number] = [0, 0, 0, 0];
 
   constructor(
     protected readonly host: Host,
@@ -35,14 +36,20 @@ export abstract class HoverCard {
   show(item: number, others: number, x: number, y: number, width: number, height: number): void {
     this.item = item;
     this.others = others;
-    this.fill();
+    this.at = [x, y, width, height];
     this.element.hidden = false;
+    this.fill();
+    this.request(item);
+  }
+
+  /** Beside the pointer, and within the map. */
+  private place(): void {
+    const [x, y, width, height] = this.at;
     const [w, h] = [this.element.offsetWidth, this.element.offsetHeight];
     const left = x + 14 + w > width ? x - 14 - w : x + 14;
     const top = y + 14 + h > height ? y - 14 - h : y + 14;
     this.element.style.left = `${Math.max(4, Math.min(left, width - w - 4))}px`;
     this.element.style.top = `${Math.max(4, Math.min(top, height - h - 4))}px`;
-    this.request(item);
   }
 
   hide(): void {
@@ -76,6 +83,7 @@ export abstract class HoverCard {
     if (this.item === null) return;
     const parts = this.content(this.item, this.described.get(this.item), this.others);
     this.element.replaceChildren(...parts.filter((part) => part !== null));
+    this.place();
   }
 }
 

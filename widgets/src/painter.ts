@@ -181,7 +181,7 @@ export class Painter extends Layer {
     for (const { overlay, parts, visible, colour } of scene.overlays) {
       if (visible) drawOverlay(context, view, overlay.kind, parts, colour);
     }
-    drawRows(context, view, scene.rows, palette);
+    if (scene.rows.length) drawRows(context, this.sized(this.insides, view), view, scene.rows, palette);
     return frame;
   }
 
@@ -242,7 +242,7 @@ export class Painter extends Layer {
     if (scene.hovered !== null && scene.hovered < items.count) {
       drawMarked(context, items, view, [scene.hovered], { stroke: palette.hover, width: 1.5, halo: palette.halo });
     }
-    drawRow(context, view, scene.row, palette);
+    if (scene.row.length) drawRow(context, view, scene.row, palette);
     if (scene.window) drawWindow(context, view, scene.window, palette);
     if (scene.rubber) drawRubber(context, scene.rubber, palette);
   }

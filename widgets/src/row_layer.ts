@@ -12,24 +12,31 @@ const RADIUS = 3;
 const TINY = 3;
 /** Pixels around the view that are drawn too: no stroke along the cut is seen. */
 const MARGIN = 16;
+/** How strongly all insides together cover the map. */
+const INSIDE = 0.6;
 
-export function drawRows(context: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], palette: Palette): void {
-  paint(context, view, pieces, { colour: palette.rows, width: 1.5, fill: 0.25, halo: palette.halo });
+/** Up to this many parts a line is set off from what lies below it. */
+const FEW = 400;
+
+/** The insides go to a surface of their own, so that many of them over each other still let the map through. */
+export function drawRows(context: CanvasRenderingContext2D, insides: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], palette: Palette): void {
+  paint(context, insides, view, pieces, { colour: palette.rows, width: pieces.length > FEW ? 1 : 1.5, fill: 0.3, halo: pieces.length > FEW ? null : palette.halo });
 }
 
+/** One row that stands out. */
 export function drawRow(context: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], palette: Palette): void {
-  paint(context, view, pieces, { colour: palette.rows, width: 3, fill: 0.45, halo: palette.hover, radius: RADIUS + 2 });
+  paint(context, context, view, pieces, { colour: palette.rows, width: 2.5, fill: 0.35, halo: palette.hover, radius: RADIUS + 2 });
 }
 
 interface Style {
   readonly colour: Rgb;
   readonly width: number;
   readonly fill: number;
-  readonly halo: string;
+  readonly halo: string | null;
   readonly radius?: number;
 }
 
-function paint(context: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], style: Style): void {
+function paint(context: CanvasRenderingContext2D, insides: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], style: Style): void {
   const { colour, width, halo, radius = RADIUS } = style;
   const edges = new Path2D();
   const dots = new Path2D();
@@ -37,7 +44,7 @@ function paint(context: CanvasRenderingContext2D, view: View, pieces: readonly P
     dots.moveTo(x + size, y);
     dots.arc(x, y, size, 0, 2 * Math.PI);
   };
-  context.fillStyle = cssOf(colour, style.fill);
+  insides.fillStyle = cssOf(colour, style.fill);
   for (const { kind, lines, box } of pieces) {
     const reach = MARGIN / view.scale;
     const [top, bottom] = [view.y - reach, view.y + view.height / view.scale + reach];
@@ -55,16 +62,23 @@ function paint(context: CanvasRenderingContext2D, view: View, pieces: readonly P
           if (kind === POLYGON) trace(area, line, view, moved, true);
         }
         // One by one: two polygons that overlap must not cancel each other out.
-        if (kind === POLYGON) context.fill(area, "evenodd");
+        if (kind === POLYGON) insides.fill(area, "evenodd");
       }
     });
   }
+  if (insides !== context) {
+    context.globalAlpha = INSIDE;
+    context.drawImage(insides.canvas, 0, 0, view.width, view.height);
+    context.globalAlpha = 1;
+  }
   context.lineJoin = "round";
-  context.strokeStyle = halo;
-  context.lineWidth = width + 2;
-  context.stroke(edges);
-  context.lineWidth = 2;
-  context.stroke(dots);
+  if (halo) {
+    context.strokeStyle = halo;
+    context.lineWidth = width + 2;
+    context.stroke(edges);
+    context.lineWidth = 2;
+    context.stroke(dots);
+  }
   context.strokeStyle = cssOf(colour);
   context.lineWidth = width;
   context.stroke(edges);

@@ -6,8 +6,6 @@ import { PagedTable } from "./paged_table";
 import { RowShapes } from "./row_shapes";
 import { bytesText, countText } from "./value_text";
 
-const PAGE = 8;
-
 export interface RowsTarget {
   /** Other rows are drawn, or another one is pointed at. */
   changed(pointed: boolean): void;
@@ -29,6 +27,7 @@ export class RowsPanel {
   private readonly meter = el("progress", { class: "glm-progress", attributes: { "aria-label": "Row groups read" } });
   private readonly loadButton: HTMLButtonElement;
   private readonly cancelButton: HTMLButtonElement;
+  private readonly clearButton: HTMLButtonElement;
   private readonly table: RowTable;
   private readonly ask = throttled(250, () => this.askForView());
 
@@ -41,8 +40,11 @@ export class RowsPanel {
       el("button", { class: "glm-action", text, attributes: { type: "button" }, on: { click: () => host.send({ type }) } });
     this.loadButton = button("Load rows", "load_rows");
     this.cancelButton = button("Cancel", "cancel_rows");
+    this.clearButton = button("Clear rows", "clear_rows");
+    this.cancelButton.classList.add("glm-plain");
+    this.clearButton.classList.add("glm-plain");
     this.table = new RowTable(host, { hover: (row) => this.point(row), zoomTo: (box) => target.zoomTo(box) });
-    const line = el("div", { class: "glm-rows-line" }, this.text, this.problem, el("span", { class: "glm-spring" }), this.meter, this.loadButton, this.cancelButton);
+    const line = el("div", { class: "glm-rows-line" }, this.text, this.problem, el("span", { class: "glm-spring" }), this.meter, this.loadButton, this.cancelButton, this.clearButton);
     this.element.append(line, this.table.element);
     this.sync();
     signal.addEventListener("abort", () => this.ask.cancel());
@@ -78,9 +80,8 @@ export class RowsPanel {
     this.text.hidden = failed;
     const text = failed ? "" : rowsText(status, this.shapes);
     if (this.text.textContent !== text) this.text.textContent = text;
-    this.moveFocus(state === "loading");
+    this.showButton(state === "loading" ? this.cancelButton : state === "loaded" ? this.clearButton : this.loadButton);
     this.loadButton.disabled = state === "none" || (state === "ready" && status.estimate?.files === 0);
-    this.loadButton.textContent = state === "loaded" ? "Load again" : "Load rows";
     this.meter.hidden = state !== "loading";
     if (status.total) [this.meter.max, this.meter.value] = [status.total, status.done ?? 0];
     else this.meter.removeAttribute("value");
@@ -90,12 +91,11 @@ export class RowsPanel {
     this.ask();
   }
 
-  /** One button takes the place of the other, and its focus too. */
-  private moveFocus(loading: boolean): void {
-    const [shown, gone] = loading ? [this.cancelButton, this.loadButton] : [this.loadButton, this.cancelButton];
-    const focused = document.activeElement === gone;
-    shown.hidden = false;
-    gone.hidden = true;
+  /** One button takes the place of another, and its focus too. */
+  private showButton(shown: HTMLButtonElement): void {
+    const buttons = [this.loadButton, this.cancelButton, this.clearButton];
+    const focused = buttons.some((button) => button !== shown && button === document.activeElement);
+    for (const button of buttons) button.hidden = button !== shown;
     if (focused) shown.focus();
   }
 
@@ -137,7 +137,7 @@ class RowTable extends PagedTable {
     private readonly target: { hover(row: number | null): void; zoomTo(box: Box): void },
   ) {
     super();
-    this.request = { ...this.request, size: PAGE };
+    this.request = { ...this.request, size: 8 };
     this.element.hidden = true;
   }
 
@@ -205,13 +205,13 @@ export function rowsText(status: RowStatus, shapes: { readonly drawn: number; re
 export function drawnText(rows: number, { drawn, inView }: { readonly drawn: number; readonly inView: number }): string {
   if (drawn >= rows) return rows === 1 ? "1 row" : `${countText(rows)} rows`;
   if (inView >= rows) return `${countText(drawn)} of ${countText(rows)} rows drawn`;
-  return `${countText(rows)} rows · ${countText(drawn)} of ${countText(inView)} in view drawn`;
+  return `${countText(rows)} rows · ${drawn === inView ? "all" : `${countText(drawn)} of`} ${countText(inView)} in view drawn`;
 }
 
 export function estimateText({ files, bytes = 0, rows, most, seconds = 0 }: RowEstimate): string {
   if (!files) return "No file has rows in this window.";
-  const count =
-    typeof rows === "number" ? (rows === most ? `Up to ${countText(rows)} rows` : `About ${countText(rows)} rows`) : typeof most === "number" ? `Up to ${countText(most)} rows` : "Rows";
+  const guess = typeof rows === "number" && rows !== most ? `, about ${countText(rows)} by area,` : "";
+  const count = typeof most === "number" ? `Up to ${countText(most)} rows${guess}` : "Rows";
   const where = `${count} in ${countText(files)} ${files === 1 ? "file" : "files"}`;
   return [where, `up to ${bytesText(bytes)} to read`, guessText(seconds)].join(" · ");
 }

@@ -78,12 +78,13 @@ test("no rows are an empty picture, and bytes that do not fit are an error", () 
 test("a sample is named with all rows, or with those in view", () => {
   assert.equal(drawnText(81_234, { drawn: 2000, inView: 81_234 }), "2,000 of 81,234 rows drawn");
   assert.equal(drawnText(81_234, { drawn: 2000, inView: 2500 }), "81,234 rows · 2,000 of 2,500 in view drawn");
+  assert.equal(drawnText(81_234, { drawn: 62, inView: 62 }), "81,234 rows · all 62 in view drawn");
   assert.equal(drawnText(1, { drawn: 1, inView: 1 }), "1 row");
 });
 
 test("what loading takes is said before anything is read", () => {
   const guess = { files: 2, bytes: 36_000, rows: 430, most: 1204, seconds: 0.2 };
-  assert.equal(estimateText(guess), "About 430 rows in 2 files · up to 36.0 kB to read · under 1 s");
+  assert.equal(estimateText(guess), "Up to 1,204 rows, about 430 by area, in 2 files · up to 36.0 kB to read · under 1 s");
   assert.equal(estimateText({ ...guess, files: 1, rows: null, seconds: 130 }), "Up to 1,204 rows in 1 file · up to 36.0 kB to read · about 2 min");
   assert.equal(estimateText({ ...guess, rows: null, most: null, seconds: 4.4 }), "Rows in 2 files · up to 36.0 kB to read · about 4 s");
   assert.equal(estimateText({ ...guess, files: 0 }), "No file has rows in this window.");
@@ -93,14 +94,14 @@ test("every state has one line", () => {
   const none = { drawn: 0, inView: 0 };
   const estimate = { files: 1, bytes: 10, rows: 3, most: 4, seconds: 0.1 };
   assert.equal(rowsText({ state: "none" }, none), "Draw a window on the map to load the rows in it.");
-  assert.match(rowsText({ state: "ready", estimate }, none), /^About 3 rows in 1 file/);
-  assert.match(rowsText({ state: "cancelled", estimate }, none), /^Cancelled\. About 3 rows/);
+  assert.match(rowsText({ state: "ready", estimate }, none), /^Up to 4 rows, about 3 by area, in 1 file/);
+  assert.match(rowsText({ state: "cancelled", estimate }, none), /^Cancelled\. Up to 4 rows/);
   assert.equal(rowsText({ state: "loading", done: 0, total: 0 }, none), "Loading …");
   assert.equal(rowsText({ state: "loading", done: 3, total: 12 }, none), "Loading: 3 of 12 row groups");
   assert.equal(rowsText({ state: "loaded", rows: 0, bytes: 215, seconds: 0.01 }, none), "No row lies in the window · 215 B read in 0.01 s");
   assert.equal(
     rowsText({ state: "loaded", rows: 4, bytes: 2e6, seconds: 12.3, text: "1 row cannot be placed on the map" }, { drawn: 3, inView: 3 }),
-    "4 rows · 3 of 3 in view drawn · 2.0 MB read in 12 s · 1 row cannot be placed on the map",
+    "4 rows · all 3 in view drawn · 2.0 MB read in 12 s · 1 row cannot be placed on the map",
   );
   assert.equal(rowsText({ state: "failed", text: "no" }, none), "");
 });
