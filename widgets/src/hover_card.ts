@@ -14,7 +14,7 @@ const SHOWN = 12;
 
 /** A card whose fields the browser knows, or asks Python for. */
 export abstract class HoverCard {
-  readonly element = el("div", { class: "glm-card", attributes: { role: "tooltip" } });
+  readonly element: HTMLElement;
   private readonly described = new Map<number, Field[]>();
   private asking: ReturnType<typeof setTimeout> | undefined;
   private item: number | null = null;
@@ -25,7 +25,9 @@ export abstract class HoverCard {
     protected readonly host: Host,
     private readonly question: string,
     private readonly answer: string,
+    name: string,
   ) {
+    this.element = el("div", { class: name, attributes: { role: "tooltip" } });
     this.element.hidden = true;
   }
 
@@ -93,7 +95,7 @@ export class ItemCard extends HoverCard {
     host: Host,
     private readonly items: () => Items,
   ) {
-    super(host, "describe", "description");
+    super(host, "describe", "description", "glm-card");
   }
 
   protected knows(item: number): boolean {
@@ -116,7 +118,7 @@ export class ItemCard extends HoverCard {
 /** The card of a loaded row: its columns. */
 export class RowCard extends HoverCard {
   constructor(host: Host) {
-    super(host, "describe_row", "row_description");
+    super(host, "describe_row", "row_description", "glm-row-card");
   }
 
   protected knows(): boolean {

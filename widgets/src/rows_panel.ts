@@ -222,5 +222,6 @@ function guessText(seconds: number): string {
 }
 
 function secondsText(seconds: number): string {
-  return seconds < 10 ? `${seconds.toFixed(2)} s` : `${seconds.toFixed(0)} s`;
+  if (seconds < 1) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
+  return seconds < 10 ? `${seconds.toFixed(1)} s` : `${seconds.toFixed(0)} s`;
 }

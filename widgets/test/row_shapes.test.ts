@@ -98,7 +98,7 @@ test("every state has one line", () => {
   assert.match(rowsText({ state: "cancelled", estimate }, none), /^Cancelled\. Up to 4 rows/);
   assert.equal(rowsText({ state: "loading", done: 0, total: 0 }, none), "Loading …");
   assert.equal(rowsText({ state: "loading", done: 3, total: 12 }, none), "Loading: 3 of 12 row groups");
-  assert.equal(rowsText({ state: "loaded", rows: 0, bytes: 215, seconds: 0.01 }, none), "No row lies in the window · 215 B read in 0.01 s");
+  assert.equal(rowsText({ state: "loaded", rows: 0, bytes: 215, seconds: 0.01 }, none), "No row lies in the window · 215 B read in 10 ms");
   assert.equal(
     rowsText({ state: "loaded", rows: 4, bytes: 2e6, seconds: 12.3, text: "1 row cannot be placed on the map" }, { drawn: 3, inView: 3 }),
     "4 rows · all 3 in view drawn · 2.0 MB read in 12 s · 1 row cannot be placed on the map",
