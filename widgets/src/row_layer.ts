@@ -20,7 +20,8 @@ const FEW = 400;
 
 /** The insides go to a surface of their own, so that many of them over each other still let the map through. */
 export function drawRows(context: CanvasRenderingContext2D, insides: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], palette: Palette): void {
-  paint(context, insides, view, pieces, { colour: palette.rows, width: pieces.length > FEW ? 1 : 1.5, fill: 0.3, halo: pieces.length > FEW ? null : palette.halo });
+  const colour = palette.rows;
+  paint(context, insides, view, pieces, pieces.length > FEW ? { colour, width: 1, fill: 0.3, halo: null, radius: 2.5 } : { colour, width: 1.5, fill: 0.3, halo: palette.halo });
 }
 
 /** One row that stands out. */

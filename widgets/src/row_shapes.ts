@@ -43,7 +43,7 @@ export class RowShapes {
     return this.pieces.filter((piece) => piece.row === row);
   }
 
-  /** The rows under a point of the unit square, the smallest first. */
+  /** The rows under a point of the unit square: the nearest point first, then lines and areas, the smallest first. */
   at(x: number, y: number, view: View): number[] {
     const { tree, extent } = this;
     if (!tree) return [];
@@ -55,7 +55,8 @@ export class RowShapes {
         const piece = this.pieces[index];
         if (!hit(piece, here, y, reach)) continue;
         const { x0, y0, x1, y1 } = piece.box;
-        hits.set(piece.row, Math.min(hits.get(piece.row) ?? Infinity, piece.kind + (x1 - x0) * (y1 - y0)));
+        const size = piece.kind === POINT ? Math.hypot(x0 - here, y0 - y) : piece.kind + (x1 - x0) * (y1 - y0);
+        hits.set(piece.row, Math.min(hits.get(piece.row) ?? Infinity, size));
       }
     }
     // Points lie on lines, and lines on areas: what is smaller is meant.

@@ -56,6 +56,12 @@ test("the pointer finds what it is on, the smallest first", () => {
   assert.deepEqual(under(shapes, -30, 16.1), [9]);
 });
 
+test("of two points the nearer one comes first", () => {
+  const shapes = new RowShapes(trait([0, 1, [10, 10]], [0, 2, [10.3, 10]]));
+  assert.deepEqual(under(shapes, 10.1, 10), [1, 2]);
+  assert.deepEqual(under(shapes, 10.2, 10), [2, 1]);
+});
+
 test("five pixels from a line it is still meant, and seven pixels from it no more", () => {
   const shapes = new RowShapes(trait(LINE));
   const [x, y] = [worldX(-35), worldY(10)];
