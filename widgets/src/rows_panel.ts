@@ -44,7 +44,7 @@ export class RowsPanel {
     this.cancelButton.classList.add("glm-plain");
     this.clearButton.classList.add("glm-plain");
     this.table = new RowTable(host, { hover: (row) => this.point(row), zoomTo: (box) => target.zoomTo(box) });
-    const line = el("div", { class: "glm-rows-line" }, this.text, this.problem, el("span", { class: "glm-spring" }), this.meter, this.loadButton, this.cancelButton, this.clearButton);
+    const line = el("div", { class: "glm-rows-line" }, this.text, this.problem, this.meter, this.loadButton, this.cancelButton, this.clearButton);
     this.element.append(line, this.table.element);
     this.sync();
     signal.addEventListener("abort", () => this.ask.cancel());
