@@ -178,7 +178,7 @@ def test_an_empty_window_has_no_rows(points):
 
 
 @pytest.fixture
-def held(points, monkeypatch):
+def paused(points, monkeypatch):
     """A read that waits after it has begun; `go` lets it end."""
     begun, go = threading.Event(), threading.Event()
     read = GroupReader.read
@@ -192,8 +192,8 @@ def held(points, monkeypatch):
     return points, begun, go
 
 
-def test_a_click_on_cancel_ends_the_read(held):
-    shown, begun, go = held
+def test_a_click_on_cancel_ends_the_read(paused):
+    shown, begun, go = paused
     ask(shown, type="load_rows")
     assert begun.wait(30)
     assert shown.row_status["state"] == "loading"
@@ -208,8 +208,8 @@ def test_a_click_on_cancel_ends_the_read(held):
     assert len(shown.rows()) == 4, "and then it can be read"
 
 
-def test_a_window_that_is_drawn_during_the_read_wins(held):
-    shown, begun, go = held
+def test_a_window_that_is_drawn_during_the_read_wins(paused):
+    shown, begun, go = paused
     ask(shown, type="load_rows")
     load = shown._rows._load
     assert begun.wait(30)
@@ -220,8 +220,8 @@ def test_a_window_that_is_drawn_during_the_read_wins(held):
     assert len(shown.rows()) == 12
 
 
-def test_rows_waits_for_the_read_of_the_button_and_hears_of_its_cancel(held):
-    shown, begun, go = held
+def test_rows_waits_for_the_read_of_the_button_and_hears_of_its_cancel(paused):
+    shown, begun, go = paused
     ask(shown, type="load_rows")
     assert begun.wait(30)
     threading.Timer(0.05, lambda: (ask(shown, type="cancel_rows"), go.set())).start()
@@ -337,6 +337,19 @@ def test_a_projected_column_is_drawn_in_degrees(tmp_path):
     [(_, _, drawn)] = parts(shown)
     way = pyproj.Transformer.from_crs("EPSG:32633", "OGC:CRS84", always_xy=True)
     np.testing.assert_allclose(drawn, np.column_stack(way.transform(*shapely.get_coordinates(line).T)), atol=1e-9)
+
+
+def test_a_geography_is_found_and_drawn_along_its_arc(tmp_path):
+    pytest.importorskip("spherely")
+    wkb = pa.array([shapely.from_wkt("LINESTRING (-60 60, 60 60)").wkb, shapely.Point(0, 60).wkb])
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"geom": arrow_column(wkb, spherical=True)}), tmp_path / "t" / "a.parquet")
+    shown = gl.open(str(tmp_path / "t")).map()
+    shown.window = [-1.0, 70.0, 1.0, 75.0]
+    assert shown.rows().geometry.geom_type.tolist() == ["LineString"]
+    [(_, _, line)] = parts(shown)
+    # tan(60) / cos(60), of the highest place on a great circle
+    assert line[:, 1].max() == pytest.approx(np.degrees(np.arctan(np.sqrt(3) / 0.5)), abs=0.01)
 
 
 def test_values_that_cannot_be_read_are_counted_on_the_map_and_warned_of(tmp_path):

@@ -27,7 +27,7 @@ export class ItemTable extends PagedTable {
     private readonly host: Host,
     private readonly target: TableTarget,
   ) {
-    super();
+    super("glm-rows");
     this.which.addEventListener("change", () => this.load({ selected_only: this.which.value === "selected", page: 0 }));
     this.element.append(this.body, this.foot);
   }

@@ -11,13 +11,17 @@ interface Head {
 }
 
 export abstract class PagedTable {
-  protected readonly body = el("div", { class: "glm-rows" });
+  protected readonly body: HTMLElement;
   protected readonly foot = el("div", { class: "glm-pager" });
   private readonly back = iconButton("previous", "Previous page", () => this.turn(-1));
   private readonly forth = iconButton("next", "Next page", () => this.turn(1));
   private readonly pageText = el("span", { class: "glm-page" });
   private at = 0;
   protected request: PageRequest = { page: 0, size: 10, sort: null, descending: false, selected_only: false };
+
+  constructor(name: string) {
+    this.body = el("div", { class: name });
+  }
 
   protected abstract page(): Page;
   protected abstract load(change: Partial<PageRequest>): void;

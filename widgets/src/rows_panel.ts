@@ -129,14 +129,15 @@ export class RowsPanel {
 }
 
 class RowTable extends PagedTable {
-  readonly element = el("div", { class: "glm-loaded-table" }, this.body, this.foot);
+  readonly element: HTMLElement;
   private readonly hint = el("span", { class: "glm-hint" });
 
   constructor(
     private readonly host: Host,
     private readonly target: { hover(row: number | null): void; zoomTo(box: Box): void },
   ) {
-    super();
+    super("glm-loaded-rows");
+    this.element = el("div", { class: "glm-loaded-table" }, this.body, this.foot);
     this.request = { ...this.request, size: 8 };
     this.element.hidden = true;
   }
