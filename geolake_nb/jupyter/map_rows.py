@@ -236,6 +236,7 @@ class MapRows:
             self.shown.set_trait("row_page", self._load.rows.page(request))
 
     def _run(self, load: _Load) -> None:
+        start = time.monotonic()
         try:
             rows = load.query.scan.to_arrow(on_progress=self._progress(load), cancelled=load.cancelled)
             loaded = LoadedRows(load.query, rows)
@@ -254,11 +255,11 @@ class MapRows:
                 self._publish("failed", text=str(load.problem))
             else:
                 load.rows = loaded
-                metrics = load.query.scan.metrics
-                self.speed.learn(metrics)
+                metrics, seconds = load.query.scan.metrics, time.monotonic() - start
+                self.speed.learn(metrics.bytes, metrics.files, seconds)
                 self.shown.set_trait("row_shapes", shapes)
                 self.shown.set_trait("row_page", page)
-                read = {"rows": rows.num_rows, "bytes": metrics.bytes, "seconds": metrics.seconds}
+                read = {"rows": rows.num_rows, "bytes": metrics.bytes, "seconds": seconds}
                 self._publish("loaded", **read, text="; ".join(_notes(loaded, metrics.unreadable)))
         load.done.set()
 

@@ -57,7 +57,7 @@ class RowShapes:
         import shapely
 
         self._limit, self._points = limit, points
-        self._shapes = to_degrees(shapely.force_2d(shapes), type_.crs)
+        self._shapes = to_degrees(shapes, type_.crs)
         self._is_geography = isinstance(type_, GeographyType)
         # In a CRS of degrees an edge of a planar geometry from 179 to -179 does run around the world.
         self._jumps = self._is_geography or not (type_.crs.is_unknown or type_.crs.same_as(CRS84))

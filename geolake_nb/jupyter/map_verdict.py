@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.scan.explanation import Explanation
-    from geolake_nb.scan.scan_rows import ScanMetrics
 
 __all__ = ["ReadSpeed", "file_marks", "reason_texts", "rows_estimate", "verdict_of"]
 
@@ -70,18 +69,23 @@ class ReadSpeed:
     def __init__(self, *, is_local: bool) -> None:
         self._start = 0.05 if is_local else 0.5
         self._per_file = 0.005 if is_local else 0.05
-        self._per_byte = 1 / (40e6 if is_local else 15e6)
+        self._per_byte = 1 / (20e6 if is_local else 15e6)
         self._factor = 1.0
 
     def seconds(self, size: int, files: int) -> float:
         """About how long a read takes."""
         return self._factor * (self._start + files * self._per_file + size * self._per_byte)
 
-    def learn(self, metrics: ScanMetrics) -> None:
-        """Take over what a read has taken."""
+    def learn(self, size: int, files: int, seconds: float) -> None:
+        """Take over what a read has taken.
+
+        >>> speed = ReadSpeed(is_local=True)
+        >>> speed.learn(10**7, 1, 3.0)
+        >>> round(speed.seconds(10**7, 1), 2)
+        3.0
+        """
         self._factor = 1.0
-        guess = self.seconds(metrics.bytes, metrics.files)
-        self._factor = min(20.0, max(0.05, metrics.seconds / guess))
+        self._factor = min(20.0, max(0.05, seconds / self.seconds(size, files)))
 
 
 def rows_estimate(
