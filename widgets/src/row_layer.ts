@@ -12,6 +12,8 @@ const RADIUS = 3;
 const TINY = 3;
 /** Pixels around the view that are drawn too: no stroke along the cut is seen. */
 const MARGIN = 16;
+/** Parts in one path: one path of all would take much longer. */
+const BATCH = 50;
 /** How strongly all insides together cover the map. */
 const INSIDE = 0.6;
 
@@ -39,17 +41,18 @@ interface Style {
 
 function paint(context: CanvasRenderingContext2D, insides: CanvasRenderingContext2D, view: View, pieces: readonly Piece[], style: Style): void {
   const { colour, width, halo, radius = RADIUS } = style;
-  const edges = new Path2D();
-  const dots = new Path2D();
+  let [edges, dots] = [new Path2D(), new Path2D()];
+  const batches: { edges: Path2D; dots: Path2D }[] = [];
   const dot = (x: number, y: number, size: number): void => {
     dots.moveTo(x + size, y);
     dots.arc(x, y, size, 0, 2 * Math.PI);
   };
   insides.fillStyle = cssOf(colour, style.fill);
-  for (const { kind, lines, box } of pieces) {
-    const reach = MARGIN / view.scale;
+  const reach = MARGIN / view.scale;
+  pieces.forEach(({ kind, lines, box }, index) => {
+    if (index % BATCH === 0) batches.push(({ edges, dots } = { edges: new Path2D(), dots: new Path2D() }));
     const [top, bottom] = [view.y - reach, view.y + view.height / view.scale + reach];
-    if (box.y0 > bottom || box.y1 < top) continue;
+    if (box.y0 > bottom || box.y1 < top) return;
     eachCopy({ ...view, x: view.x - reach, width: view.width + 2 * MARGIN }, box.x0, box.x1, (moved) => {
       const [x, y] = [(box.x0 + moved - view.x) * view.scale, (box.y0 - view.y) * view.scale];
       if (kind === POINT) dot(x, y, radius);
@@ -66,7 +69,8 @@ function paint(context: CanvasRenderingContext2D, insides: CanvasRenderingContex
         if (kind === POLYGON) insides.fill(area, "evenodd");
       }
     });
-  }
+  });
+  const stroke = (): void => batches.forEach((batch) => context.stroke(batch.edges));
   if (insides !== context) {
     context.globalAlpha = INSIDE;
     context.drawImage(insides.canvas, 0, 0, view.width, view.height);
@@ -76,15 +80,15 @@ function paint(context: CanvasRenderingContext2D, insides: CanvasRenderingContex
   if (halo) {
     context.strokeStyle = halo;
     context.lineWidth = width + 2;
-    context.stroke(edges);
+    stroke();
     context.lineWidth = 2;
-    context.stroke(dots);
+    for (const batch of batches) context.stroke(batch.dots);
   }
   context.strokeStyle = cssOf(colour);
   context.lineWidth = width;
-  context.stroke(edges);
+  stroke();
   context.fillStyle = cssOf(colour);
-  context.fill(dots);
+  for (const batch of batches) context.fill(batch.dots);
 }
 
 function cut(kind: number, lines: readonly Float64Array[], box: Span, rect: Span): readonly Float64Array[] {
