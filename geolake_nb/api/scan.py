@@ -19,7 +19,7 @@ from geolake_nb.model.file_table import plain_rows
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.file_statistics import with_versions_of
 from geolake_nb.scan.scan_rows import RowScan, ScanMetrics
-from geolake_nb.text.messages import plural
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     import threading
@@ -415,9 +415,9 @@ class Scan(Displayable):
     def __str__(self) -> str:
         kept = len(self._run.kept_files())
         lines = [
-            f"scan of {self.table.location}",
-            f"  where    {self.where}" if self.where is not None else "  where    all rows",
-            f"  columns  {', '.join(field.name for field in self._fields)}",
+            f"scan of {printable(self.table.location)}",
+            f"  where    {printable(str(self.where))}" if self.where is not None else "  where    all rows",
+            f"  columns  {printable(', '.join(field.name for field in self._fields))}",
             f"  reads    {kept:,} of {plural(len(self.table.files), 'file')}",
         ]
         return "\n".join(lines if self.limit is None else [*lines, f"  limit    {self.limit:,}"])

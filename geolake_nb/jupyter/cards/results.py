@@ -140,7 +140,7 @@ def show_scan(scan: Scan) -> Markup:
         limit,
         bar(share, f"reads at most {amount_text(read, total)}"),
         tag("p", "columns ", name(columns, _WIDTH), f" and {hidden:,} more" if hidden > 0 else None),
-        tag("p", f"Last read: {metrics}") if metrics.seconds else tag("p", "Nothing is read yet: ", _ways(scan)),
+        tag("p", f"Last read: {metrics}") if metrics.seconds else tag("p", "Nothing is read yet:", _ways(scan)),
     )
 
 
