@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 
 from geolake_nb.api.opening import whole_number
@@ -18,7 +19,7 @@ from geolake_nb.model.file_table import plain_rows
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.file_statistics import with_versions_of
 from geolake_nb.scan.scan_rows import RowScan, ScanMetrics
-from geolake_nb.text.messages import plural
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     import threading
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.crs import Crs, CrsLike
     from geolake_nb.model.types import Field
-    from geolake_nb.scan.explanation import Explanation
+    from geolake_nb.scan.explanation import Amount, Explanation
     from geolake_nb.text.messages import Progress
 
 __all__ = ["Scan", "UnreadableValueWarning"]
@@ -210,7 +211,10 @@ class Scan(Displayable):
             1   1
             2   2
         """
-        rows = self.to_arrow(**options)
+        return self._to_pandas(self.to_arrow(**options))
+
+    def _to_pandas(self, rows: pa.Table) -> pd.DataFrame:
+        """Rows of this scan as a DataFrame."""
         try:
             return rows.to_pandas()
         except (OverflowError, ValueError, pa.ArrowInvalid):
@@ -236,11 +240,14 @@ class Scan(Displayable):
             >>> frame.crs.to_string(), frame.geometry.x.tolist()
             ('OGC:CRS84', [13.0, -67.0, 178.0])
         """
+        return self._to_geopandas(self.to_arrow(**options))
+
+    def _to_geopandas(self, rows: pa.Table) -> gpd.GeoDataFrame:
+        """Rows of this scan as a GeoDataFrame."""
         try:
             import geopandas as gpd
         except ImportError:
             raise MissingDependencyError("to_geopandas needs geopandas", remedy="pip install geopandas") from None
-        import numpy as np
         import shapely
 
         geo = [field for field in self._fields if isinstance(field.type, GeometryType | GeographyType)]
@@ -248,7 +255,7 @@ class Scan(Displayable):
             raise SchemaError(
                 "no column of the scan holds geometries", where=self.table.location, remedy="use to_pandas()"
             )
-        frame = self.to_pandas(**options)
+        frame = self._to_pandas(rows)
         for field in geo:
             assert isinstance(field.type, GeometryType | GeographyType)
             try:
@@ -410,12 +417,21 @@ class Scan(Displayable):
 
     def __str__(self) -> str:
         lines = [
-            f"scan of {self.table.location}",
-            f"  where    {self.where}" if self.where is not None else "  where    all rows",
-            f"  columns  {', '.join(field.name for field in self._fields)}",
+            f"scan of {printable(self.table.location)}",
+            f"  where    {printable(str(self.where))}" if self.where is not None else "  where    all rows",
+            f"  columns  {printable(', '.join(field.name for field in self._fields))}",
             f"  reads    {self.planned_files:,} of {plural(len(self.table.files), 'file')}",
         ]
         return "\n".join(lines if self.limit is None else [*lines, f"  limit    {self.limit:,}"])
+
+    def _amounts(self) -> tuple[Amount, Amount]:
+        """The files that are read, and all of them."""
+        from geolake_nb.scan.explanation import Amount, file_sizes
+
+        bytes_, rows = file_sizes(self.table.files.table)
+        kept = np.zeros(len(bytes_), np.bool_)
+        kept[self._run.kept_files()] = True
+        return Amount.of(kept, bytes_, rows), Amount.of(np.ones(len(kept), np.bool_), bytes_, rows)
 
     def _new_run(self, fields: Sequence[Field]) -> RowScan:
         table = self.table

@@ -44,7 +44,7 @@ class TableViews:
         height: int = 420,
         title: str | None = None,
     ) -> GeolakeMap:
-        """The files on a map that works offline: draw a window, and see what a query reads.
+        """The files on a map that works offline: draw a window, see what a query reads, and load its rows.
 
         Args:
             column: the geo column; it may be left out where there is one.

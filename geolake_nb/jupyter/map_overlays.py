@@ -28,9 +28,19 @@ if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.jupyter.map_layers import PlacedBoxes
+    from geolake_nb.model.crs import Crs
     from geolake_nb.model.snapshot import Snapshot
 
-__all__ = ["FILTER", "filter_overlays", "geometry_overlays", "placed_rings", "raster_layers", "row_group_overlay"]
+__all__ = [
+    "FILTER",
+    "filter_overlays",
+    "geometry_overlays",
+    "placed_rings",
+    "raster_layers",
+    "row_group_overlay",
+    "to_degrees",
+    "unrolled",
+]
 
 FILTER = "filter"
 """How the names of the layers of a filter begin."""
@@ -83,7 +93,7 @@ def geometry_overlays(table: Table, column: str, path: str, limit: int) -> list[
     if limit < 1:
         raise GeolakeError(f"limit is {limit}", remedy="use 1 or more")
     shapes = shapely.force_2d(table.geometries(path, column=column, limit=limit))
-    shapes = _to_degrees(shapes, type_.crs)
+    shapes = _drawable(shapes, type_.crs)
     layers = _shape_layers(f"{len(shapes):,} geometries of {printable(path.rpartition('/')[2], 200)}", shapes)
     if not layers:
         raise GeolakeError("the file has no geometry to draw", where=path)
@@ -106,7 +116,7 @@ def filter_overlays(snapshot: Snapshot, column: str, where: Predicate) -> list[_
             # A side that is straight in its own CRS bends on the map.
             shapes = shapely.segmentize(shapes, max(east - west, north - south) / _PARTS_OF_A_SIDE)
         try:
-            placed = _to_degrees(shapes, leaf.crs)
+            placed = _drawable(shapes, leaf.crs)
         except GeolakeError:
             continue  # the boxes of the column cannot be drawn either
         number = f" {len(layers) + 1}" if layers else ""
@@ -158,7 +168,7 @@ def _shape_layers(name: str, shapes: NDArray[np.object_]) -> list[_Layer]:
         "rings": [shapely.get_coordinates(ring) for ring in shapely.get_rings(parts[kinds == 3])],
     }
     return [
-        (_layer(f"{name}, {kind}", kind), pack_parts(_unrolled(line) for line in lines))
+        (_layer(f"{name}, {kind}", kind), pack_parts(unrolled(line) for line in lines))
         for kind, lines in coordinates.items()
         if lines
     ]
@@ -168,8 +178,17 @@ def _layer(name: str, kind: str) -> dict[str, Any]:
     return {"name": name, "kind": kind, "visible": True}
 
 
-def _to_degrees(shapes: NDArray[np.object_], crs: Any) -> NDArray[np.object_]:
-    """The shapes in WGS84; what cannot be transformed is left out."""
+def _drawable(shapes: NDArray[np.object_], crs: Crs) -> NDArray[np.object_]:
+    """The shapes in WGS84, without those that cannot be transformed."""
+    import shapely
+
+    placed = to_degrees(shapes, crs)
+    drawable: NDArray[np.object_] = placed[~shapely.is_missing(placed)]
+    return drawable
+
+
+def to_degrees(shapes: NDArray[np.object_], crs: Crs) -> NDArray[np.object_]:
+    """The shapes in WGS84; a shape that cannot be transformed becomes `None`."""
     import shapely
 
     from geolake_nb.jupyter.map_layers import way_to_wgs84
@@ -182,11 +201,12 @@ def _to_degrees(shapes: NDArray[np.object_], crs: Any) -> NDArray[np.object_]:
         shapes = shapely.transform(
             shapes, lambda xy: np.column_stack(way.transform(xy[:, 0], xy[:, 1], errcheck=False))
         )
-    placed: NDArray[np.object_] = shapes[np.logical_and.reduce(np.isfinite(shapely.bounds(shapes)), axis=1)]
+    placed: NDArray[np.object_] = np.array(shapes, object)
+    placed[~np.logical_and.reduce(np.isfinite(shapely.bounds(placed)), axis=1)] = None
     return placed
 
 
-def _unrolled(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def unrolled(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """The points of one part, none of which jumps over the map at 180 degrees."""
     if len(points) < 2 or np.abs(np.diff(points[:, 0])).max() <= 180.0:
         return points

@@ -11,7 +11,10 @@ from geolake_nb.expressions.filter_input import is_area, read_filter
 from geolake_nb.jupyter.export import written_file
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.map_files import FilePages, chosen_color, color_columns
-from geolake_nb.jupyter.map_layers import float32_outward, place_boxes
+from geolake_nb.jupyter.map_layers import place_boxes
+from geolake_nb.jupyter.map_rows import MapRows, RowQuery
+from geolake_nb.jupyter.map_traits import MAX_NAMES, map_traits, page_traits
+from geolake_nb.jupyter.map_verdict import ReadSpeed, file_marks, reason_texts, rows_estimate, verdict_of
 from geolake_nb.jupyter.map_widget import MapPair, MapWidget, map_page, pack_columns, pack_float64, pack_uint32
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.snapshot import Snapshot
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import geopandas as gpd
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -33,15 +37,12 @@ if TYPE_CHECKING:
     from geolake_nb.model.crs import Crs, CrsLike
     from geolake_nb.scan.explanation import Explanation
 
-__all__ = ["MAX_NAMES", "GeolakeMap", "map_traits", "page_traits", "side_by_side"]
+__all__ = ["GeolakeMap", "side_by_side"]
 
-MAX_NAMES = 20_000
-"""Up to so many files their names travel with the map; for more, the browser requests them."""
 _KEPT_VERSIONS = 8
 _MAX_FOOTERS = 1000
 _FEW_RASTERS = 100
 """Up to so many files the outlines of rasters are read when the map is made; else by `show_footprints`."""
-_NOT_IN_A_PAGE = frozenset({"drawn", "measure", "page", "page_request", "selected_items", "version", "versions"})
 
 
 class GeolakeMap(MapWidget):
@@ -83,6 +84,13 @@ class GeolakeMap(MapWidget):
         super().__init__(height=height, title=self._heading(), **self._load())
         if versions:
             self._offer_versions()
+        self._rows: MapRows | None = None
+        if self._table is not None and not isinstance(geo_type_of(self.snapshot, self.column), RasterType):
+            is_local = "://" not in self.snapshot.location
+            self._rows = MapRows(self, self._row_query, ReadSpeed(is_local=is_local))
+            self._rows.reset(None)
+            self.on_msg(lambda _, content, __: self._loaded_rows().receive(content))
+            self.observe(lambda _: self._loaded_rows().turn_page(self.row_page_request), names="row_page_request")
         self.observe(self._explain_window, names="window")
         self.observe(self._page_requested, names="page_request")
         self.observe(self._page_requested, names="selected_items")
@@ -151,6 +159,30 @@ class GeolakeMap(MapWidget):
         self._update_marks()
         self._draw_filter()
         return self.explanation
+
+    def rows(self) -> gpd.GeoDataFrame:
+        """The rows in the window, as the button of the map loads them; they are drawn on the map too.
+
+        Every row is tested against the window and the filter, as `Table.scan` does. A read that has begun on the map is
+        waited for; after it, the rows are kept until the window, the filter or the version is another one.
+
+        Returns:
+            A GeoDataFrame with the CRS of the column that the map draws.
+
+        Raises:
+            GeolakeError: no window is drawn, or the map is that of a preview or of rasters.
+            JobError: the read was cancelled on the map.
+            MissingDependencyError: geopandas is not installed.
+
+        Example:
+            >>> m = t.map()
+            >>> m.window = [5, 45, 12, 52]
+            >>> frame = m.rows()
+            >>> len(frame), frame.crs.to_string()
+            (3, 'OGC:CRS84')
+        """
+        self._open_table("rows")
+        return self._loaded_rows().rows().to_geopandas()
 
     def show_row_groups(self) -> None:
         """Draw the boxes of the row groups in the selected files, or in all where none is selected: reads footers.
@@ -292,15 +324,44 @@ class GeolakeMap(MapWidget):
             self.explanation, self._reasons = None, None
             with self.hold_sync():
                 self.marks, self.mark_reasons, self.verdict = b"", [], self._of_window({"text": str(problem)})
+                self._offer_rows(None)
             return
         self.explanation = explanation
         with self.hold_sync():
             if explanation is None:
                 self.marks, self.mark_reasons, self.verdict, self._reasons = b"", [], {}, None
             else:
-                self.marks, self.mark_reasons = _marks(explanation)
-                self.verdict, self._reasons = self._of_window(_verdict(explanation)), _reason_texts(explanation)
+                self.marks, self.mark_reasons = file_marks(explanation)
+                self.verdict, self._reasons = self._of_window(verdict_of(explanation)), reason_texts(explanation)
             self._page_requested(None)
+            self._offer_rows(explanation)
+
+    def _offer_rows(self, explanation: Explanation | None) -> None:
+        """Tell what loading the rows in the window takes; rows of another window are forgotten."""
+        if self._rows is None:
+            return
+        estimate = None
+        if explanation is not None and self.window is not None:
+            estimate = rows_estimate(explanation, self._placed.boxes, self.window, self._rows.speed)
+            if self._where is not None:
+                estimate["rows"] = None  # how many the filter keeps cannot be guessed
+        self._rows.reset(estimate)
+
+    def _loaded_rows(self) -> MapRows:
+        if self._rows is None:
+            raise GeolakeError("a map of rasters has no rows to draw", remedy="use t.scan(m.window) or t.rasters()")
+        return self._rows
+
+    def _row_query(self) -> RowQuery:
+        """What is read when the rows are loaded now."""
+        table, where = self._open_table("rows"), self._current_filter()
+        if self.window is None or where is None:
+            raise GeolakeError(
+                "no window is drawn", remedy="draw one on the map, or set m.window = [west, south, east, north]"
+            )
+        type_ = geo_type_of(self.snapshot, self.column)
+        assert not isinstance(type_, RasterType)
+        return RowQuery(table.scan(where, on_error="ignore"), self.column, type_)
 
     def _of_window(self, verdict: dict[str, Any]) -> dict[str, Any]:
         """The verdict with its window: an equal verdict of another window has to reach the browser too."""
@@ -417,48 +478,6 @@ def _window_crs(snapshot: Snapshot, column: str) -> str | None:
     return None if as_shown else CRS84.text
 
 
-def map_traits(placed: PlacedBoxes) -> dict[str, Any]:
-    """The traits of the boxes and outlines, and notes about those that are not drawn.
-
-    >>> from geolake_nb.model.box import Box
-    >>> from geolake_nb.model.statistics import BoxColumn
-    >>> placed = place_boxes(BoxColumn.from_boxes([None, Box(0, 0, 200, 1)]), CRS84)
-    >>> map_traits(placed)["notes"]
-    {'no_bounds': 1, 'flagged': 1, 'problems': [['a side is beyond 180 or 90 degrees', 1]]}
-    """
-    problems = placed.problems()
-    cautions = [[placed.caution, int(placed.drawn.sum())]] if placed.caution and placed.drawn.any() else []
-    return {
-        "boxes": pack_float64(placed.boxes),
-        "rings": pack_float64(placed.outlines.points),
-        "ring_offsets": pack_uint32(placed.outlines.offsets) if len(placed.outlines.items) else b"",
-        "ring_items": pack_uint32(placed.outlines.items),
-        "notes": {
-            "no_bounds": int(placed.no_bounds.sum()),
-            "flagged": sum(problems.values()),
-            "problems": [*cautions, *([text, count] for text, count in problems.items())],
-        },
-    }
-
-
-def page_traits(widget: MapWidget) -> dict[str, Any]:
-    """What a page without a kernel needs of a map; many boxes are rounded outwards, which halves the file."""
-    own = [name for name in MapWidget.class_trait_names(sync=True) if not name.startswith(("_", "layout", "comm"))]
-    wanted = {name for name in own if name not in _NOT_IN_A_PAGE} - {"tabbable", "tooltip"}
-    traits = {name: getattr(widget, name) for name in sorted(wanted)}
-    if widget.item_count > MAX_NAMES:
-        boxes = np.frombuffer(traits["boxes"], "<f8").reshape(-1, 4)
-        traits["boxes"] = pack_float64(float32_outward(boxes))
-        bent = len(traits["ring_items"]) // 4
-        if bent:
-            # Outlines would make the file twice as large, and so many are seen as a density anyway.
-            traits |= dict.fromkeys(("rings", "ring_offsets", "ring_items"), b"")
-            notes = traits["notes"]
-            problems = [*notes.get("problems", []), ["outlines drawn as the boxes around them", bent]]
-            traits["notes"] = {**notes, "problems": problems}
-    return traits
-
-
 def side_by_side(before: MapWidget, after: MapWidget) -> Any:
     """Two maps that move together.
 
@@ -472,42 +491,3 @@ def side_by_side(before: MapWidget, after: MapWidget) -> Any:
         view.layout.flex, view.layout.min_width, view.layout.width = "1 1 0", "0", "auto"
     ipywidgets.jslink((before, "view"), (after, "view"))
     return MapPair([before, after], layout=ipywidgets.Layout(grid_gap="8px"))
-
-
-def _marks(explanation: Explanation) -> tuple[bytes, list[str]]:
-    """One byte a file: 1 for what is read, 2 and up for the reasons to skip it."""
-    from geolake_nb.scan.prune import SCAN_REASONS
-
-    skipped = [reason for reason in explanation.by_reason() if not reason.kept]
-    codes = np.ones(len(SCAN_REASONS), np.uint8)
-    for index, reason in enumerate(skipped):
-        codes[reason.code] = 2 + index
-    return codes[explanation.pruning.reasons].tobytes(), [reason.text for reason in skipped]
-
-
-def _verdict(explanation: Explanation) -> dict[str, Any]:
-    read, total = explanation.read, explanation.total
-    doubts = [
-        f"{amount.files:,} files: {reason.text}"
-        for reason, amount in explanation.by_reason().items()
-        if reason.kept and reason.name in _DOUBTS
-    ]
-    return {
-        "files": total.files,
-        "files_read": read.files,
-        "bytes": total.bytes,
-        "bytes_read": read.bytes,
-        "text": "; ".join([*doubts, *explanation.notes]),
-    }
-
-
-_DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED", "UNUSABLE_BOUNDS"})
-
-
-def _reason_texts(explanation: Explanation) -> pa.Array:
-    import pyarrow as pa
-
-    from geolake_nb.scan.prune import SCAN_REASONS
-
-    texts = pa.array([f"{'read' if reason.kept else 'skipped'}: {reason.text}" for reason in SCAN_REASONS])
-    return pa.DictionaryArray.from_arrays(pa.array(explanation.pruning.reasons), texts)

@@ -167,6 +167,17 @@ class MapWidget(DisplayedInCell, anywidget.AnyWidget):
     """A page of the table: columns, rows, ids, page, pages, total."""
     page_request = traitlets.Dict().tag(sync=True)
     """The request of the table: page, size, sort, descending, selected_only."""
+    row_status = traitlets.Dict().tag(sync=True)
+    """The rows in the window: state (none, ready, loading, loaded, cancelled, failed), estimate, and what was read.
+
+    It is empty where rows cannot be loaded.
+    """
+    row_shapes = traitlets.Dict().tag(sync=True)
+    """The rows that are drawn: kinds, items, offsets and points of their parts, rows, in_view, view."""
+    row_page = traitlets.Dict().tag(sync=True)
+    """A page of the table of rows, as `page`."""
+    row_page_request = traitlets.Dict().tag(sync=True)
+    """The request of the table of rows: page, size, sort, descending."""
     versions = traitlets.List(traitlets.Int()).tag(sync=True)
     version = traitlets.Int(0).tag(sync=True)
     view = traitlets.Dict().tag(sync=True)

@@ -11,7 +11,7 @@ from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.editor_parts import Editor, button, control, heading, hidden, shown
 from geolake_nb.jupyter.html import tag
-from geolake_nb.jupyter.map_view import MAX_NAMES, map_traits
+from geolake_nb.jupyter.map_traits import MAX_NAMES, map_traits
 from geolake_nb.jupyter.map_widget import MapWidget, pack_rings, pack_uint32
 from geolake_nb.jupyter.raster_entries import BandFacts, RasterDetails, RasterEntries, RasterEntry
 

@@ -11,7 +11,8 @@ from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards import table as table_card
 from geolake_nb.jupyter.export import written_file
 from geolake_nb.jupyter.html import tag, visible
-from geolake_nb.jupyter.map_view import GeolakeMap, page_traits
+from geolake_nb.jupyter.map_traits import page_traits
+from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.map_widget import map_script
 
 if TYPE_CHECKING:

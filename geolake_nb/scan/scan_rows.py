@@ -91,7 +91,7 @@ class ScanMetrics:
     def __str__(self) -> str:
         return (
             f"{self.rows:,} rows from {self.files:,} of {self.files_total:,} files, {self.row_groups:,} row groups, "
-            f"{self.bytes:,} bytes, {self.rows_scanned:,} rows read in {self.seconds:.2f} s"
+            f"{self.bytes:,} bytes, {self.rows_scanned:,} rows read in {self.seconds:.3f} s"
         )
 
 

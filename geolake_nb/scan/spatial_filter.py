@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.expressions.binding import BoundSpatial
+    from geolake_nb.model.crs import Crs
 
 __all__ = ["SpatialFilter", "query_geometry", "read_shapes"]
 
@@ -92,8 +93,8 @@ def query_geometry(predicate: BoundSpatial) -> Any:
     """
     import shapely
 
-    geometry = shapely.force_2d(shapely.from_wkb(predicate.geometry))
-    target = CRS84 if isinstance(predicate.type, RasterType) else predicate.type.crs
+    geometry = _own_geometry(predicate)
+    target = _target(predicate)
     if geometry.is_empty or predicate.crs.same_as(target):
         return geometry
     xmin, ymin, xmax, ymax = geometry.bounds
@@ -104,12 +105,63 @@ def query_geometry(predicate: BoundSpatial) -> Any:
         mover = BoxMover.between(predicate.crs.to_pyproj(), target.to_pyproj())
         return shapely.transform(geometry, mover.move_points)
     except (CrsError, CannotMoveError) as problem:
-        reason = problem.what if isinstance(problem, CrsError) else str(problem)
-        raise PredicateError(
-            f"the query is in {predicate.crs}, and cannot be transformed to {target}: {reason}",
-            where=join_path(predicate.column),
-            remedy="give the geometry in the CRS of the column",
-        ) from None
+        raise _cannot_move(predicate, problem) from None
+
+
+def _own_geometry(predicate: BoundSpatial) -> Any:
+    """The geometry of a filter as it is given, in two dimensions."""
+    import shapely
+
+    return shapely.force_2d(shapely.from_wkb(predicate.geometry))
+
+
+def _target(predicate: BoundSpatial) -> Crs:
+    return CRS84 if isinstance(predicate.type, RasterType) else predicate.type.crs
+
+
+def _cannot_move(predicate: BoundSpatial, problem: CrsError | CannotMoveError) -> PredicateError:
+    reason = problem.what if isinstance(problem, CrsError) else str(problem)
+    return PredicateError(
+        f"the query is in {predicate.crs}, and cannot be transformed to {_target(predicate)}: {reason}",
+        where=join_path(predicate.column),
+        remedy="give the geometry in the CRS of the column",
+    )
+
+
+class _RowMover:
+    """Moves rows to the CRS of a query that lies, in part, where the projection of the column gives no true numbers."""
+
+    def __init__(self, predicate: BoundSpatial) -> None:
+        try:
+            source, target = _target(predicate).to_pyproj(), predicate.crs.to_pyproj()
+            self._transformer = BoxMover.between(source, target).transformer
+        except (CrsError, CannotMoveError) as problem:
+            raise _cannot_move(predicate, problem) from None
+        self._turn = 360.0 if target.is_geographic else None
+
+    def move(self, values: pa.Array) -> tuple[pa.Array, NDArray[np.bool_], NDArray[np.bool_]]:
+        """The moved values, which of them are curves, and which run over the antimeridian.
+
+        A place that the CRS of the query does not have is in no query: its geometry becomes empty.
+        """
+        import shapely
+
+        shapes, curved = read_shapes(values.to_pylist())
+        shapes = shapely.force_2d(shapes)
+        xmin, ymin, xmax, ymax = shapely.bounds(shapes).T
+        sides = np.fmax(xmax - xmin, ymax - ymin)
+        bent = np.isfinite(sides) & (sides > 0)
+        shapes[bent] = shapely.segmentize(shapes[bent], sides[bent] / _PIECES)
+        moved = shapely.transform(shapes, self._points)
+        with np.errstate(invalid="ignore"):
+            xmin, _, xmax, _ = shapely.bounds(moved).T
+            wraps = bent & (xmax - xmin > self._turn / 2) if self._turn else np.zeros(len(moved), np.bool_)
+        lost = ~shapely.is_missing(moved) & ~np.isfinite(shapely.bounds(moved)).all(axis=1)
+        moved[lost] = shapely.Point()
+        return pa.array(shapely.to_wkb(moved), pa.binary()), curved, wraps
+
+    def _points(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.column_stack(self._transformer.transform(points[:, 0], points[:, 1]))
 
 
 class _PlanarTest:
@@ -120,7 +172,8 @@ class _PlanarTest:
 
         self._op = predicate.op
         self._undecided = undecided
-        query = query_geometry(predicate)
+        self._mover = _RowMover(predicate) if isinstance(query_window(predicate), WhyNoWindow) else None
+        query = query_geometry(predicate) if self._mover is None else _own_geometry(predicate)
         self._wkb = shapely.to_wkb(query)
         self._of_thread = threading.local()
         self._relation: Callable[[Any, Any], Any] = getattr(shapely, predicate.op.converse.name.lower())
@@ -139,6 +192,15 @@ class _PlanarTest:
         return query
 
     def test(self, values: pa.Array) -> _TrueFalse:
+        if self._mover is None:
+            return self._test(values)
+        moved, curved, wraps = self._mover.move(values)
+        true, false = self._test(moved)
+        self._undecided(curved, "GEOS has no curves")
+        self._undecided(wraps, "they run over 180 degrees, where the query cannot follow them")
+        return true | curved | wraps, false | curved | wraps
+
+    def _test(self, values: pa.Array) -> _TrueFalse:
         from geolake_nb.geo.wkb_scan import Scan
 
         boxes, known = Scan().add_with_boxes(values)

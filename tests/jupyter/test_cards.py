@@ -79,6 +79,7 @@ def values_of(table):
         "files": table.files,
         "history": table.history(),
         "explanation": table.explain("`" + text.replace("`", "``") + "` IS NOT NULL"),
+        "scan": table.scan("`" + text.replace("`", "``") + "` IS NOT NULL"),
         "findings": Findings(table.location, tuple(findings), (SkippedCheck("rule", text),)),
         "checked": table.check(footers=False),
         "diff": table.diff(0, 1),
@@ -164,6 +165,19 @@ def test_an_explanation_counts_files_by_reason(table):
     for reason, amount in explanation.by_reason().items():
         assert re.search(rf"{re.escape(reason.text)}{amount.files}", shown)
     assert "%geolake map" in shown
+
+
+def test_a_scan_says_what_it_will_read_and_then_what_it_has_read(table):
+    scan = table.scan((9, 49, 12, 52), limit=2)
+    explanation = table.explain((9, 49, 12, 52))
+    text = text_of(render(scan))
+    assert f"reads at most 1 of 3 files, 4 of 12 rows, {explanation.read.bytes / 1000:.1f} kB of" in text
+    assert "at most 2 rows" in text
+    assert "Nothing is read yet: to_geopandas()" in text
+    scan.to_arrow()
+    assert f"Last read: {scan.metrics}" in text_of(render(scan))
+    assert "all rows" in text_of(render(table.scan(columns=["id"])))
+    assert "to_geopandas()" not in text_of(render(table.scan(columns=["id"])))
 
 
 def test_findings_come_by_severity_with_a_command_to_copy(bare):

@@ -10,7 +10,8 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.errors import GeolakeError, PredicateError
 from geolake_nb.expressions.predicate import Spatial, SpatialOp, st_intersects
-from geolake_nb.jupyter.map_view import GeolakeMap, page_traits, side_by_side
+from geolake_nb.jupyter.map_traits import page_traits
+from geolake_nb.jupyter.map_view import GeolakeMap, side_by_side
 from geolake_nb.jupyter.map_widget import MapWidget, pack_float64, pack_uint32
 from geolake_nb.jupyter.rewrite_dialog import preview_maps
 from geolake_nb.model.box import Box

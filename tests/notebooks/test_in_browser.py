@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+from geolake_nb import demo
 from geolake_nb.spark.session import cache_folder
 from tests.jupyter.browser import artefacts
 from tests.jupyter.lab.notebook_page import open_notebook
@@ -77,6 +78,10 @@ def query_the_map(book, folder, kept):
     sizes = [(folder / "tables" / "airports" / path).stat().st_size for path in paths]
     output = book.python("[after.verdict['files_read'], after.verdict['bytes_read']]")
     assert output == [meets.sum(), np.array(sizes)[meets].sum()]
+    airports = shapely.from_wkb(demo.airports()["location"].to_pylist())
+    inside = shapely.intersects(airports, shapely.box(*window)).sum()
+    assert shown.load_rows().startswith(f"{inside:,} rows · ")
+    assert book.python("len(after.rows())") == inside
     book.cell(book.index_of("before-and-after")).screenshot(path=kept / "notebook-01-window.png")
 
 

@@ -391,6 +391,23 @@ def test_polygons_in_metres_are_found_by_windows_in_degrees(tmp_path):
         assert sure <= answer <= near, box
 
 
+@pytest.mark.parametrize("box", [(-180, -90, 180, 90), (-180, -80, 180, 84), (-90, -60, 120, 50), (20, -80, 10, 80)])
+def test_a_window_beyond_the_area_of_a_projection_loses_no_row(tmp_path, box):
+    rng = random.Random(4)
+    places = np.array([(rng.uniform(1e5, 9e5), rng.uniform(1e6, 8e6)) for _ in range(60)])
+    shapes = [
+        shapely.Point(place).buffer(2e4) if number % 2 else shapely.Point(place) for number, place in enumerate(places)
+    ]
+    table = make(
+        tmp_path / "t", [*(shape.wkb for shape in shapes), None, shapely.Point().wkb], crs="EPSG:32633", rows=20
+    )
+    move = pyproj.Transformer.from_crs("EPSG:32633", "OGC:CRS84", always_xy=True).transform
+    moved = shapely.transform(shapely.segmentize(shapes, 500), lambda xy: np.column_stack(move(*xy.T)))
+    expected = np.flatnonzero(shapely.intersects(moved, area(Box(*box)))).tolist()
+    assert ids(table, box, box_crs="OGC:CRS84") == expected
+    assert 0 < len(expected) <= 60
+
+
 def test_a_system_without_a_name_takes_windows_in_its_own_numbers_alone(tmp_path):
     table = make(tmp_path / "t", [shapely.Point(5, 5).wkb, shapely.Point(500, 500).wkb], crs="srid:0")
     assert ids(table, [0, 0, 9, 9]) == [0]

@@ -1,6 +1,6 @@
 /** What part of the world is shown: zooming to items, and the view shared with Python and with linked maps. */
 import { type Map as LeafletMap, latLngBounds } from "leaflet";
-import { extentOf } from "./boxes";
+import { type Box, extentOf } from "./boxes";
 import { throttled } from "./dom";
 import type { Items } from "./items";
 import { LIMIT } from "./mercator";
@@ -27,11 +27,12 @@ export class Framing {
   /** Shows some items, all by default. */
   fit(items: Items, ids?: Uint32Array, animate = true): void {
     const extent = extentOf(items.boxes, ids);
-    if (!extent) {
-      if (!ids) this.map.setView([20, 0], this.map.getMinZoom(), { animate: false });
-      return;
-    }
-    const [xmin, ymin, xmax, ymax] = extent;
+    if (extent) this.fitBox(extent, animate);
+    else if (!ids) this.map.setView([20, 0], this.map.getMinZoom(), { animate: false });
+  }
+
+  fitBox(box: Box, animate = true): void {
+    const [xmin, ymin, xmax, ymax] = box;
     const [south, north] = [ymin, ymax].map((y) => Math.max(-LIMIT, Math.min(LIMIT, y)));
     const east = xmin > xmax ? xmax + 360 : xmax;
     this.map.fitBounds(latLngBounds([south, xmin], [north, east]), { padding: [28, 28], maxZoom: 14, animate: animate && undefined });

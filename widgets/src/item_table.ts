@@ -1,19 +1,13 @@
 /** The table next to the map: paged, sortable, all items or the selected ones. */
-import { el, iconButton } from "./dom";
+import { el } from "./dom";
 import type { Items } from "./items";
 import type { Cell, Host, Page, PageRequest } from "./model";
-import { boxText, bytesText, countText, numberText, valueText } from "./value_text";
+import { PagedTable, cellText } from "./paged_table";
+import { boxText, countText, valueText } from "./value_text";
 
 const ROW = 25;
 const NAME = "name";
 const BOUNDS = "bounds";
-
-interface Head {
-  readonly key: string;
-  readonly label: string;
-  readonly number: boolean;
-  readonly unit?: string;
-}
 
 export interface TableTarget {
   items(): Items;
@@ -23,12 +17,9 @@ export interface TableTarget {
   zoomTo(item: number): void;
 }
 
-export class ItemTable {
+export class ItemTable extends PagedTable {
   readonly element = el("section", { class: "glm-side", attributes: { "aria-label": "Table" } });
-  private readonly body = el("div", { class: "glm-rows" });
-  private readonly foot = el("div", { class: "glm-pager" });
   private readonly which = el("select", { class: "glm-select", attributes: { "aria-label": "Which rows" } });
-  private request: PageRequest = { page: 0, size: 10, sort: null, descending: false, selected_only: false };
   /** Rows in the order of the table, for a host without a kernel. */
   private order: Uint32Array | null = null;
 
@@ -36,6 +27,7 @@ export class ItemTable {
     private readonly host: Host,
     private readonly target: TableTarget,
   ) {
+    super("glm-rows");
     this.which.addEventListener("change", () => this.load({ selected_only: this.which.value === "selected", page: 0 }));
     this.element.append(this.body, this.foot);
   }
@@ -62,7 +54,7 @@ export class ItemTable {
     return this.host.live && Array.isArray(this.host.get("page").columns);
   }
 
-  private load(change: Partial<PageRequest>): void {
+  protected load(change: Partial<PageRequest>): void {
     this.request = { ...this.request, ...change };
     if ("sort" in change || "descending" in change || "selected_only" in change) this.order = null;
     if (this.element.hidden) return;
@@ -75,74 +67,46 @@ export class ItemTable {
     if (visible) this.load({});
   }
 
-  render(): void {
-    if (this.element.hidden) return;
-    const page = this.fromPython ? this.host.get("page") : this.localPage();
-    const heads = (page.columns ?? []).map((column): Head => {
-      const head = typeof column === "string" ? { key: column } : column;
-      const rows = page.rows ?? [];
-      const index = (page.columns ?? []).indexOf(column);
-      return { label: head.key, ...head, number: rows.length > 0 && rows.every((row) => row[index] === null || typeof row[index] === "number") };
-    });
-    const table = el("table", { class: "glm-table" }, el("thead", {}, el("tr", {}, ...heads.map((head) => this.headCell(head)))));
-    const body = el("tbody");
-    (page.rows ?? []).forEach((row, i) => body.append(this.row(row, heads, page.ids?.[i])));
-    table.append(body);
-    this.body.replaceChildren(table);
-    if (!page.rows?.length) this.body.append(el("div", { class: "glm-empty", text: this.request.selected_only ? "Nothing is selected." : "No rows." }));
-    this.renderFoot(page);
+  override render(): void {
+    if (!this.element.hidden) super.render();
   }
 
-  private headCell(head: Head): HTMLElement {
-    const sorted = this.request.sort === head.key;
-    const arrow = sorted ? (this.request.descending ? " ↓" : " ↑") : "";
-    const button = el("button", { text: head.label + arrow, attributes: { type: "button" }, title: `Sort by ${head.label}` });
-    button.addEventListener("click", () => this.load({ sort: head.key, descending: sorted && !this.request.descending, page: 0 }));
-    const cell = el("th", { class: head.number ? "glm-number" : "", attributes: { scope: "col" } }, button);
-    if (sorted) cell.setAttribute("aria-sort", this.request.descending ? "descending" : "ascending");
-    return cell;
+  protected page(): Page {
+    return this.fromPython ? this.host.get("page") : this.localPage();
   }
 
-  private row(row: readonly Cell[], heads: readonly Head[], item: number | undefined): HTMLElement {
-    const line = el("tr", { class: item === undefined ? "" : "glm-row" });
-    row.forEach((value, i) => {
-      const text = cellText(value, heads[i]?.unit);
-      line.append(el("td", { class: heads[i]?.number ? "glm-number" : "", text, title: text }));
-    });
-    if (item === undefined) return line;
-    line.tabIndex = 0;
-    line.dataset.item = String(item);
-    line.setAttribute("aria-selected", String(this.target.items().chosen[item] === 1));
-    line.addEventListener("mouseenter", () => this.target.hover(item));
-    line.addEventListener("mouseleave", () => this.target.hover(null));
-    line.addEventListener("focus", () => this.target.hover(item));
-    line.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey) this.target.pick(item, true);
-      else this.target.zoomTo(item);
-    });
-    line.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") this.target.zoomTo(item);
-      else if (event.key === " ") this.target.pick(item, true);
-      else return;
-      event.preventDefault();
-    });
-    return line;
+  protected empty(): string {
+    return this.request.selected_only ? "Nothing is selected." : "No rows.";
   }
 
-  private renderFoot(page: Page): void {
-    const [at, pages] = [page.page ?? 0, Math.max(1, page.pages ?? 1)];
-    const back = iconButton("previous", "Previous page", () => this.load({ page: at - 1 }));
-    const forth = iconButton("next", "Next page", () => this.load({ page: at + 1 }));
-    back.disabled = at <= 0;
-    forth.disabled = at >= pages - 1;
+  protected leading(): HTMLElement {
     const chosen = this.target.items().selected.length;
     this.which.replaceChildren(
       el("option", { text: `All ${this.target.noun()}`, attributes: { value: "all" } }),
       el("option", { text: `Selected (${countText(chosen)})`, attributes: { value: "selected" } }),
     );
     this.which.value = this.request.selected_only ? "selected" : "all";
-    const text = `${countText(at + 1)} / ${countText(pages)}`;
-    this.foot.replaceChildren(this.which, el("span", { class: "glm-spring" }), back, el("span", { class: "glm-page", text }), forth);
+    return this.which;
+  }
+
+  protected hover(item: number | null): void {
+    this.target.hover(item);
+  }
+
+  protected zoomTo(item: number): void {
+    this.target.zoomTo(item);
+  }
+
+  protected pick(item: number): void {
+    this.target.pick(item, true);
+  }
+
+  protected isChosen(item: number): boolean {
+    return this.target.items().chosen[item] === 1;
+  }
+
+  protected text(value: Cell, unit?: string): string {
+    return cellText(value, unit);
   }
 
   /** The page from what the browser holds: names, the columns and the bounds. */
@@ -191,11 +155,4 @@ export class ItemTable {
     }
     return ids;
   }
-}
-
-function cellText(value: Cell, unit?: string): string {
-  if (value === null) return "–";
-  if (typeof value !== "number") return String(value);
-  if (unit === "bytes" || unit === "B") return bytesText(value);
-  return numberText(value);
 }

@@ -4,7 +4,7 @@ import type { Box } from "./boxes";
 import { Guard, el } from "./dom";
 import { FootLine } from "./foot_line";
 import { Framing } from "./framing";
-import { HoverCard } from "./hover_card";
+import { ItemCard, RowCard } from "./hover_card";
 import { ItemTable } from "./item_table";
 import { Items } from "./items";
 import { lassoed } from "./lasso";
@@ -14,8 +14,9 @@ import type { Host, Traits } from "./model";
 import { type Frame, Painter, type Rubber, type Scene } from "./painter";
 import { PALETTES, type Palette } from "./palette";
 import { Picking } from "./picking";
-import { Pointing, type Tool } from "./pointing";
+import { Pointing, type Tool, boxBetween } from "./pointing";
 import { QueryWindow } from "./query_window";
+import { RowsPanel } from "./rows_panel";
 import { movesLittle, themeNow, watchTheme } from "./theme";
 import { Toolbar } from "./toolbar";
 
@@ -45,7 +46,9 @@ export class MapView {
   private readonly pointing: Pointing;
   private readonly query: QueryWindow;
   private readonly toolbar: Toolbar;
-  private readonly card: HoverCard;
+  private readonly card: ItemCard;
+  private readonly rowCard: RowCard;
+  private readonly rows: RowsPanel;
   private readonly table: ItemTable;
   private readonly layers: LayersPanel;
   private readonly foot: FootLine;
@@ -62,8 +65,11 @@ export class MapView {
     this.map = leafletIn(this.frame);
     this.painter = new Painter(() => this.scene(), (frame) => this.drawn(frame), (error) => this.guard.show(error));
     this.framing = new Framing(this.map, host, signal);
-    this.card = new HoverCard(host, items);
-    this.picking = new Picking(host, items, this.painter, this.card, this.frame, (work) => void this.guard.run(work));
+    this.card = new ItemCard(host, items);
+    this.rowCard = new RowCard(host);
+    this.rows = this.makeRows(signal);
+    const run = (work: () => void): void => void this.guard.run(work);
+    this.picking = new Picking(host, items, this.painter, this.card, this.rowCard, () => this.rows, this.frame, run);
     this.query = new QueryWindow(host, items, (marks) => this.painter.schedule(!marks), signal);
     this.layers = new LayersPanel(host, () => this.painter.schedule());
     this.toolbar = this.makeToolbar();
@@ -82,8 +88,8 @@ export class MapView {
       version: (version) => host.set("version", version),
     });
     this.pointing = this.makePointing(signal);
-    this.root.append(this.toolbar.element, el("div", { class: "glm-body" }, this.frame, this.table.element), this.foot.element);
-    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.credit, this.card.element);
+    this.root.append(this.toolbar.element, el("div", { class: "glm-body" }, this.frame, this.table.element), this.rows.element, this.foot.element);
+    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.credit, this.card.element, this.rowCard.element);
     this.layers.load(this.palette);
     this.map.addLayer(this.painter);
     this.hearTraits();
@@ -91,6 +97,8 @@ export class MapView {
     this.useTool("pan");
     this.applyAll();
     this.showTable(false);
+    this.rows.load();
+    this.toolbar.showRows(this.rows.offered, !this.rows.element.hidden);
     this.query.sync();
     const observer = new ResizeObserver(() => this.guard.run(() => this.resized()));
     observer.observe(this.root);
@@ -112,7 +120,21 @@ export class MapView {
       colorBy: (key) => this.host.set("color_by", key),
       toggleLayers: () => !(this.layers.element.hidden = !this.layers.element.hidden),
       toggleTable: () => this.showTable(this.table.element.hidden),
+      toggleRows: () => this.rows.toggle(),
     });
+  }
+
+  private makeRows(signal: AbortSignal): RowsPanel {
+    const target = {
+      changed: (pointed: boolean) => this.painter.schedule(pointed),
+      zoomTo: (box: Box) => this.framing.fitBox(box),
+      view: () => {
+        const { x, y, scale, width, height } = this.painter.view();
+        return boxBetween({ x, y }, { x: x + width / scale, y: y + height / scale });
+      },
+      resized: () => this.toolbar?.showRows(this.rows.offered, !this.rows.element.hidden),
+    };
+    return new RowsPanel(this.host, target, signal);
   }
 
   private makePointing(signal: AbortSignal): Pointing {
@@ -163,9 +185,19 @@ export class MapView {
       this.painter.schedule();
     });
     onChange(["page"], () => this.table.render());
+    onChange(["row_page"], () => this.rows.renderPage());
+    onChange(["row_status", "row_shapes"], (changed) => {
+      if (changed.has("row_shapes")) {
+        this.picking.unhover();
+        this.rowCard.reset();
+        this.rows.load();
+      } else {
+        this.rows.sync();
+      }
+    });
     onChange(["view"], () => this.framing.follow());
     onChange(["theme", "title", "noun", "height", "notes", "versions", "version", "tile_url", "attribution"], () => this.applyAll());
-    stop.signal.addEventListener("abort", host.onMessage((message) => guard.run(() => this.card.receive(message))));
+    stop.signal.addEventListener("abort", host.onMessage((message) => guard.run(() => [this.card, this.rowCard].forEach((card) => card.receive(message)))));
   }
 
   private hearPerson(signal: AbortSignal): void {
@@ -176,6 +208,7 @@ export class MapView {
       else picking.unhover();
     });
     map.on("mouseout movestart zoomstart", () => picking.unhover());
+    map.on("moveend resize", () => this.rows.moved());
     map.on("click", (event: LeafletMouseEvent) => {
       const { ctrlKey, metaKey, shiftKey } = event.originalEvent;
       if (this.pointing.tool !== "pan" || shiftKey || onControl(event.originalEvent)) return;
@@ -322,7 +355,9 @@ export class MapView {
     const { host, items, palette, layers, rubber } = this;
     const { showBoxes, showBasemap, overlays } = layers;
     const [colorBy, measure] = [host.get("color_by"), host.get("measure")];
-    return { items, palette, colorBy, showBoxes, showBasemap, overlays, window: this.query.window, hovered: this.picking.hovered, rubber, measure };
+    const { shapes, row } = this.rows;
+    const drawn = { rows: shapes.pieces, row: row === null ? [] : shapes.of(row), window: this.query.window };
+    return { items, palette, colorBy, showBoxes, showBasemap, overlays, ...drawn, hovered: this.picking.hovered, rubber, measure };
   }
 
   private drawn(frame: Frame): void {

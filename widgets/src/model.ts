@@ -35,6 +35,8 @@ export interface Page {
   readonly page?: number;
   readonly pages?: number;
   readonly total?: number;
+  /** The box of each row in degrees, of loaded rows. */
+  readonly boxes?: readonly (readonly number[] | null)[];
 }
 
 export interface PageRequest {
@@ -43,6 +45,39 @@ export interface PageRequest {
   readonly sort: string | null;
   readonly descending: boolean;
   readonly selected_only: boolean;
+}
+
+/** What loading the rows in the window reads, guessed by Python. */
+export interface RowEstimate {
+  readonly files?: number;
+  readonly bytes?: number;
+  readonly rows?: number | null;
+  readonly most?: number | null;
+  readonly seconds?: number;
+}
+
+export interface RowStatus {
+  /** Missing where rows cannot be loaded. */
+  readonly state?: "none" | "ready" | "loading" | "loaded" | "cancelled" | "failed";
+  readonly estimate?: RowEstimate;
+  /** Row groups. */
+  readonly done?: number;
+  readonly total?: number;
+  readonly rows?: number;
+  readonly bytes?: number;
+  readonly seconds?: number;
+  readonly text?: string;
+}
+
+/** Buffers: a byte a part, Uint32 and Float64. */
+export interface RowShapesTrait {
+  readonly kinds?: unknown;
+  readonly items?: unknown;
+  readonly offsets?: unknown;
+  readonly points?: unknown;
+  readonly rows?: number;
+  readonly in_view?: number;
+  readonly view?: readonly number[] | null;
 }
 
 export interface Notes {
@@ -76,6 +111,10 @@ export interface Traits {
   names: string[];
   page: Page;
   page_request: PageRequest | Record<string, never>;
+  row_status: RowStatus;
+  row_shapes: RowShapesTrait;
+  row_page: Page;
+  row_page_request: PageRequest | Record<string, never>;
   versions: number[];
   version: number;
   view: MapView;
@@ -108,6 +147,10 @@ export const DEFAULTS: Traits = {
   names: [],
   page: {},
   page_request: {},
+  row_status: {},
+  row_shapes: {},
+  row_page: {},
+  row_page_request: {},
   versions: [],
   version: 0,
   view: {},

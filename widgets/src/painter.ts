@@ -10,6 +10,8 @@ import type { Overlay } from "./model";
 import { bucketsOf, drawItems, drawMarked, drawOverlay, eachCopy, fillItems } from "./outlines";
 import type { Palette } from "./palette";
 import { PixelSheet } from "./pixel_sheet";
+import { drawRow, drawRows } from "./row_layer";
+import type { Piece } from "./row_shapes";
 
 /** Above this many boxes in view their outlines are a sheet, and counts per cell show more. */
 export const DENSE = 20_000;
@@ -34,6 +36,9 @@ export interface Scene {
   readonly showBasemap: boolean;
   readonly overlays: readonly { overlay: Overlay; parts: readonly Float64Array[]; visible: boolean; colour: string }[];
   readonly window: Box | null;
+  /** Loaded rows, and the one that is pointed at. */
+  readonly rows: readonly Piece[];
+  readonly row: readonly Piece[];
   readonly hovered: number | null;
   readonly rubber: Rubber | null;
   /** Whether a frame counts all it shows, for benchmarks. */
@@ -176,6 +181,7 @@ export class Painter extends Layer {
     for (const { overlay, parts, visible, colour } of scene.overlays) {
       if (visible) drawOverlay(context, view, overlay.kind, parts, colour);
     }
+    if (scene.rows.length) drawRows(context, this.sized(this.insides, view), view, scene.rows, palette);
     return frame;
   }
 
@@ -236,6 +242,7 @@ export class Painter extends Layer {
     if (scene.hovered !== null && scene.hovered < items.count) {
       drawMarked(context, items, view, [scene.hovered], { stroke: palette.hover, width: 1.5, halo: palette.halo });
     }
+    if (scene.row.length) drawRow(context, view, scene.row, palette);
     if (scene.window) drawWindow(context, view, scene.window, palette);
     if (scene.rubber) drawRubber(context, scene.rubber, palette);
   }

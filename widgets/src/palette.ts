@@ -21,6 +21,8 @@ export interface Palette {
   readonly halo: string;
   readonly window: Rgb;
   readonly overlays: string[];
+  /** Loaded rows. */
+  readonly rows: Rgb;
 }
 
 /** One colour all along: only its opacity shows the count. */
@@ -49,6 +51,7 @@ export const PALETTES: Record<Theme, Palette> = {
     halo: "rgba(255,255,255,0.9)",
     window: [150, 38, 120],
     overlays: ["#0d8ca3", "#7a5cc2", "#2a8a5c", "#b5408f", "#8f6b1e"],
+    rows: [110, 44, 186],
   },
   dark: {
     theme: "dark",
@@ -70,5 +73,6 @@ export const PALETTES: Record<Theme, Palette> = {
     halo: "rgba(10,14,20,0.9)",
     window: [240, 130, 210],
     overlays: ["#4fc3d6", "#ac95f0", "#5fc595", "#e783c6", "#d0b265"],
+    rows: [196, 160, 255],
   },
 };

@@ -1,9 +1,10 @@
 /** Hovering and selecting. */
-import type { HoverCard } from "./hover_card";
+import type { ItemCard, RowCard } from "./hover_card";
 import type { Items } from "./items";
 import type { Host } from "./model";
 import type { Painter } from "./painter";
 import { type Point, worldPoint } from "./pointing";
+import type { RowsPanel } from "./rows_panel";
 
 export class Picking {
   hovered: number | null = null;
@@ -14,7 +15,9 @@ export class Picking {
     private readonly host: Host,
     private readonly items: () => Items,
     private readonly painter: Painter,
-    private readonly card: HoverCard,
+    private readonly card: ItemCard,
+    private readonly rowCard: RowCard,
+    private readonly rows: () => RowsPanel,
     private readonly surface: HTMLElement,
     private readonly run: (work: () => void) => void,
   ) {}
@@ -28,6 +31,18 @@ export class Picking {
   hover(point: Point): void {
     const view = this.painter.view();
     const { x, y } = worldPoint(point, view);
+    // A row is smaller than its file, and was asked for.
+    const [row, ...others] = this.rows().shapes.at(x, y, view);
+    if (row !== undefined) {
+      this.card.hide();
+      this.highlight(null);
+      this.rows().point(row);
+      this.rowCard.show(row, others.length, point.x, point.y, view.width, view.height);
+      this.surface.dataset.over = "item";
+      return;
+    }
+    this.rowCard.hide();
+    this.rows().point(null);
     const matches = this.items().at(x, y, view);
     if (!matches.length) {
       this.unhover();
@@ -41,6 +56,8 @@ export class Picking {
   unhover(): void {
     cancelAnimationFrame(this.frame);
     this.card.hide();
+    this.rowCard.hide();
+    this.rows().point(null);
     this.highlight(null);
     this.surface.dataset.over = "";
   }

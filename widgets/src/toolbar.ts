@@ -11,6 +11,7 @@ export interface ToolbarTarget {
   colorBy(key: string): void;
   toggleLayers(): boolean;
   toggleTable(): boolean;
+  toggleRows(): boolean;
 }
 
 const TOOLS: readonly [Tool, IconName, string][] = [
@@ -27,6 +28,7 @@ export class Toolbar {
   private readonly colours = el("select", { class: "glm-select", attributes: { "aria-label": "Colour by" } });
   private readonly toSelection: HTMLButtonElement;
   private readonly tableButton: HTMLButtonElement;
+  private readonly rowsButton: HTMLButtonElement;
 
   constructor(target: ToolbarTarget) {
     for (const [tool, name, label] of TOOLS) this.tools.set(tool, iconButton(name, label, () => target.tool(tool)));
@@ -34,6 +36,7 @@ export class Toolbar {
     const layers = iconButton("layers", "Layers", () => layers.setAttribute("aria-expanded", String(target.toggleLayers())));
     layers.setAttribute("aria-expanded", "false");
     this.tableButton = iconButton("table", "Table", () => this.showTable(target.toggleTable()));
+    this.rowsButton = iconButton("rows", "Rows in the window", () => this.showRows(true, target.toggleRows()));
     this.colours.addEventListener("change", () => target.colorBy(this.colours.value));
     this.element.append(
       this.title,
@@ -46,7 +49,7 @@ export class Toolbar {
         this.toSelection,
       ),
       el("label", { class: "glm-label" }, el("span", { text: "Colour" }), this.colours),
-      group("Panels", layers, this.tableButton),
+      group("Panels", layers, this.tableButton, this.rowsButton),
     );
   }
 
@@ -56,6 +59,11 @@ export class Toolbar {
 
   showTable(open: boolean): void {
     this.tableButton.setAttribute("aria-pressed", String(open));
+  }
+
+  showRows(offered: boolean, open: boolean): void {
+    this.rowsButton.hidden = !offered;
+    this.rowsButton.setAttribute("aria-pressed", String(open));
   }
 
   showSelection(any: boolean): void {

@@ -30,6 +30,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     """The function that makes the card of each class; loaded with the first card."""
     from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.plan import Plan, Report
+    from geolake_nb.api.scan import Scan
     from geolake_nb.api.table import Table
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.checks.finding import Findings
@@ -55,6 +56,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
         Protocol: table.show_protocol,
         RasterDetails: results.show_raster,
         Report: plan.show_report,
+        Scan: results.show_scan,
         Schema: table.show_schema,
         Table: table.show_table,
         TableCollations: table.show_collations,

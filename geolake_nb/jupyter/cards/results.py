@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from geolake_nb.api.scan import Scan
     from geolake_nb.checks.finding import Finding, Findings
     from geolake_nb.jupyter.html import Child, Markup
     from geolake_nb.jupyter.raster_entries import BandFacts, RasterDetails
@@ -50,6 +51,7 @@ __all__ = [
     "show_findings",
     "show_raster",
     "show_rows",
+    "show_scan",
 ]
 
 SHOWN_ROWS = 20
@@ -120,6 +122,33 @@ def show_explanation(explanation: Explanation) -> Markup:
         _to_map(explanation),
         engines(explanation.engines),
     )
+
+
+def show_scan(scan: Scan) -> Markup:
+    """The card."""
+    table, read, total = scan.table, *scan._amounts()
+    share = read.bytes / total.bytes if total.bytes else (read.files / total.files if total.files else None)
+    version = None if table.version is None else f", version {table.version}"
+    columns = ", ".join(scan.schema.names[:_SHOWN_COLUMNS])
+    hidden = len(scan.schema.names) - _SHOWN_COLUMNS
+    limit = None if scan.limit is None else tag("p", f"at most {plural(scan.limit, 'row')}")
+    metrics = scan.metrics
+    return card(
+        "Scan",
+        title("Scan", table.location, f" {table.snapshot.format.name}", version),
+        tag("p", "all rows") if scan.where is None else tag("p", "where ", name(str(scan.where), _MAX_FILTER)),
+        limit,
+        bar(share, f"reads at most {amount_text(read, total)}"),
+        tag("p", "columns ", name(columns, _WIDTH), f" and {hidden:,} more" if hidden > 0 else None),
+        tag("p", f"Last read: {metrics}") if metrics.seconds else tag("p", "Nothing is read yet:", _ways(scan)),
+    )
+
+
+def _ways(scan: Scan) -> Markup:
+    """The methods that get the rows."""
+    shapes = any(field.metadata and b"ARROW:extension:name" in field.metadata for field in scan.schema)
+    ways = [*(["to_geopandas()"] if shapes else []), "to_arrow()", "to_pandas()", "count()"]
+    return join(*(part for way in ways for part in (" ", tag("code", way))))
 
 
 def _reasons(explanation: Explanation) -> Markup:

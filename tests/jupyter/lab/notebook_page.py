@@ -199,6 +199,21 @@ class ShownMap:
         message = self.verdict_text()
         return self.book.python(f"{self.name}.window"), message
 
+    def load_rows(self, end: str = "Clear rows") -> str:
+        """Press "Load rows" as the keyboard does, and wait for the button that comes after; what the map says then."""
+        self.root.get_by_role("button", name="Load rows").press("Enter")
+        self.root.get_by_role("button", name=end).wait_for()
+        return self.root.locator(".glm-rows-text").inner_text()
+
+    def hover_row(self, point: tuple[float, float]) -> str:
+        """The text of the card over a loaded row, once Python has told its columns."""
+        # The table below may have moved the map out of view.
+        self.root.locator(".glm-map").evaluate("element => element.scrollIntoView({ block: 'center' })")
+        self.book.page.mouse.move(*self.on_screen(point)[0])
+        card = self.root.locator(".glm-row-card")
+        card.locator(".glm-field").first.wait_for()
+        return card.inner_text()
+
     def verdict_text(self) -> str:
         """What the map says of the window once Python has answered."""
         answered = self.root.locator(".glm-verdict[data-pending='false'] .glm-verdict-text")

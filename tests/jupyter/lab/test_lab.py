@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 import shapely
 
+from geolake_nb.model.box import Box
 from tests import small_tables
 from tests.jupyter.browser import artefacts, headless_browser, launch
 from tests.jupyter.lab.looks import faults
 from tests.jupyter.lab.notebook_page import open_notebook
 from tests.jupyter.lab.notebook_tables import FORMATS, make_many, make_plain, many_boxes
 from tests.jupyter.lab.server import App, serve
+from tests.scan.row_oracle import area
 
 MIDDLES = [(x + 1.5, y + 1.5) for x, y in small_tables.PLACES]
 LOAD = "%load_ext geolake_nb\nimport geolake_nb as gl"
@@ -99,6 +101,44 @@ def test_every_format_opens_and_its_map_answers_the_pointer(lab, kind):
     answer = f"{kind}.explain(gl.Box(*{kind}_map.window))"
     assert lab.python(f"[{answer}.read.files, {answer}.read.bytes]") == [1, output[2][2]]
     assert lab.python(f"[{kind}_map.verdict['files_read'], {kind}_map.verdict['bytes_read']]") == [1, output[2][2]]
+    load_and_hover(lab, shown, window)
+
+
+def load_and_hover(lab, shown, window):
+    """The rows in the window are those of a full read by shapely: in Python, in the table and under the pointer."""
+    points = [point for place in small_tables.PLACES for point in small_tables.shapes(place)]
+    inside = [point for point in points if shapely.intersects(area(Box(*window)), point)]
+    assert shown.root.locator(".glm-rows-text").inner_text().startswith("Up to 4 rows")
+    assert shown.load_rows().startswith(f"{len(inside)} rows · ")
+    rows = f"{shown.name}.rows()"
+    geometry = f"{rows}.geometry.to_wkt().tolist()"
+    assert lab.python(f"[len({rows}), sorted({geometry})]") == [len(inside), sorted(shapely.to_wkt(inside))]
+    line = shown.root.locator(".glm-loaded .glm-row").nth(1)
+    cells = line.locator("td").all_inner_texts()
+    assert cells[-1] == lab.python(f"{geometry}[1]")
+    point = shapely.from_wkt(cells[-1])
+    line.focus()
+    lab.page.keyboard.press("Enter")
+    lab.becomes(f"[round({shown.name}.view[side], 3) for side in ('lng', 'lat')]", [point.x, point.y])
+    heads = shown.root.locator(".glm-loaded th").all_inner_texts()
+    fields = [text for pair in zip(heads, cells, strict=True) for text in pair]
+    assert shown.hover_row((point.x, point.y)).splitlines() == ["Row 2", *fields]
+
+
+def test_a_read_is_cancelled_by_a_click_while_the_kernel_answers(lab):
+    shown = lab.map(1, "delta_map")
+    shown.root.get_by_role("button", name="Clear rows").click()
+    hold = "go = threading.Event(); read = scan_rows.GroupReader.read\n"
+    hold += "scan_rows.GroupReader.read = lambda *given, **options: (go.wait(60), read(*given, **options))[1]"
+    lab.python("0", f"import threading\nfrom geolake_nb.scan import scan_rows\n{hold}")
+    assert shown.load_rows("Cancel").startswith("Loading")
+    assert lab.python("delta_map.row_status['state']") == "loading"
+    shown.root.get_by_role("button", name="Cancel").press("Enter")
+    lab.becomes("delta_map._rows._load.cancelled.is_set()", True)
+    lab.python("0", "go.set(); scan_rows.GroupReader.read = read")
+    lab.becomes("delta_map.row_status['state']", "cancelled")
+    assert shown.root.locator(".glm-rows-text").inner_text().startswith("Cancelled. Up to 4 rows")
+    assert shown.load_rows().startswith("4 rows")
 
 
 def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python(lab):
@@ -134,6 +174,11 @@ def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python
     size = 1000 * (kept + 7).sum()
     assert lab.python("many_map.verdict['bytes_read']") == size
     assert f"{size / 1e6:.1f} MB of" in message
+    # The files of this table are in its log alone.
+    shown.root.get_by_role("button", name="Load rows").click()
+    problem = shown.root.locator(".glm-rows-problem")
+    problem.wait_for()
+    assert "a data file that the table lists does not exist" in problem.inner_text()
     shown.root.get_by_role("button", name="Table").click()
     shown.root.locator(".glm-table tbody tr").first.wait_for()
     listed = shown.root.locator(".glm-table tbody tr td:first-child").all_inner_texts()
