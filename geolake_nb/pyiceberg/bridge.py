@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,7 +13,7 @@ from geolake_nb.errors import MissingDependencyError, UnsupportedTableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["TESTED_VERSIONS", "Patch", "disable", "enable", "is_enabled", "require_pyiceberg"]
+__all__ = ["TESTED_VERSIONS", "Patch", "disable", "enable", "enabled", "is_enabled", "require_pyiceberg"]
 
 TESTED_VERSIONS = ("0.12.0",)
 """The releases of PyIceberg that the bridge was tested with."""
@@ -96,6 +97,18 @@ def is_enabled() -> bool:
         False
     """
     return bool(_undo)
+
+
+@contextlib.contextmanager
+def enabled() -> Iterator[None]:
+    """The bridge for the length of a block; one that is in effect stays so afterwards."""
+    before = is_enabled()
+    enable()
+    try:
+        yield
+    finally:
+        if not before:
+            disable()
 
 
 def require_pyiceberg() -> None:
