@@ -105,9 +105,10 @@ def _number(manifest: pm.ManifestFile, entries: list[pm.ManifestEntry]) -> None:
     if following is None:
         return
     for entry in entries:
-        data = entry.data_file._data
-        if entry.status == pm.ManifestEntryStatus.DELETED or len(data) <= _FIRST_ROW_ID:
+        if entry.status == pm.ManifestEntryStatus.DELETED:
             continue
+        data = entry.data_file._data
+        data += [None] * (_FILE_WIDTH - len(data))  # of a manifest of version 2, from before an upgrade
         if data[_FIRST_ROW_ID] is None:
             data[_FIRST_ROW_ID] = following
             following += entry.data_file.record_count
