@@ -23,13 +23,13 @@ def wkb(text: str) -> bytes:
 
 
 def rows(start: int, *, count: int = 3) -> pa.Table:
-    """Points from `start` eastwards, and the same in the south."""
+    """Points from `start` eastwards, as longitudes, and the same in the south."""
     ids = list(range(start, start + count))
     return pa.table({
         "id": ids,
         "name": [f"n{id_}" for id_ in ids],
-        "geom": [wkb(f"POINT ({id_} {id_ - start})") for id_ in ids],
-        "geog": [wkb(f"POINT ({id_} {start - id_})") for id_ in ids],
+        "geom": [wkb(f"POINT ({id_ % 180} {id_ - start})") for id_ in ids],
+        "geog": [wkb(f"POINT ({id_ % 180} {start - id_})") for id_ in ids],
     })  # fmt: skip
 
 
