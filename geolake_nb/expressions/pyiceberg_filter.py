@@ -106,7 +106,7 @@ def _prefix(column: ColumnPath, prefix: str) -> Predicate:
     low: Predicate = Comparison(ComparisonOp.GE, column, prefix)
     for end in range(len(prefix), 0, -1):
         following = ord(prefix[end - 1]) + 1
-        if following == 0xD800:  # the surrogates are no characters
+        if following == 0xD800:  # surrogates are not characters
             following = 0xE000
         if following <= 0x10FFFF:
             return low & Comparison(ComparisonOp.LT, column, prefix[: end - 1] + chr(following))

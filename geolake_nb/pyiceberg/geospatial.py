@@ -138,7 +138,7 @@ def extract_envelope_from_wkb(wkb: bytes, is_geography: bool = False) -> Geometr
         The box, `None` for an empty shape.
 
     Raises:
-        WkbError: bytes that are no WKB, or a type that is not supported.
+        ValueError: bytes that are not WKB, or a type that is not supported.
         BoundError: a shape that cannot be bounded, such as a longitude of 190 degrees in a geography.
 
     Example:

@@ -45,6 +45,9 @@ def write_files(change: Change, job: WriteJob, storage: Storage, transaction: st
     order = _order(rows, job.partition_by, key)
     if order is not None:
         rows = rows.take(order)
+    # In Parquet, values take about half of what they do in memory.
+    wanted = max(1, -(-rows.nbytes // (2 * job.target_bytes)))
+    most = max(1, -(-rows.num_rows // wanted))
     task = WriteTask(
         storage=storage,
         layout=job.target.layout(job),
@@ -52,13 +55,13 @@ def write_files(change: Change, job: WriteJob, storage: Storage, transaction: st
         partition_by=job.partition_by,
         transaction=transaction,
         max_bytes=job.target_bytes,
-        max_rows=None,
+        max_rows=most,
         key=key,
         bound=bound_columns(job.schema),
     )
     files: list[dict[str, Any]] = []
     try:
-        for result in task(iter(rows.to_batches(max_chunksize=_BATCH_ROWS))):
+        for result in task(iter(rows.to_batches(max_chunksize=min(_BATCH_ROWS, most)))):
             files += result.to_pylist()
     except BaseException:
         for file in files:

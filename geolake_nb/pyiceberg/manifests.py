@@ -133,16 +133,16 @@ _cached = pm._ManifestCache.get_or_cache
 
 def _get_or_cache(self: pm._ManifestCache, manifest_file: pm.ManifestFile) -> pm.ManifestFile:
     """A manifest of a table that was upgraded gets its first row id only in a later list."""
-    found = _cached(self, manifest_file)
-    if _manifest_first_row_id(found) == _manifest_first_row_id(manifest_file) or self._cache is None:
-        return found
+    cached = _cached(self, manifest_file)
+    if _manifest_first_row_id(cached) == _manifest_first_row_id(manifest_file) or self._cache is None:
+        return cached
     with self._lock:
         self._cache[manifest_file.manifest_path] = manifest_file
     return manifest_file
 
 
 class _Held:
-    """Stands for the writer of a manifest until all entries are known, as its header tells of all."""
+    """Stands for the writer of a manifest until all entries are known, which its header describes."""
 
     def __init__(self, output_file: OutputFile) -> None:
         self.output_file = output_file

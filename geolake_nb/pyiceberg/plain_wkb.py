@@ -144,8 +144,8 @@ def _circle() -> tuple[float, float]:
 
 def _summit(start: _Point, end: _Point) -> float | None:
     """The latitude farthest from the equator inside an edge, `None` where that is one of its ends."""
-    one, two = _vector(start), _vector(end)
-    normal = _cross(one, two)
+    first, second = _vector(start), _vector(end)
+    normal = _cross(first, second)
     length = math.sqrt(sum(side * side for side in normal))
     if length < 1e-12:
         return None
@@ -155,7 +155,7 @@ def _summit(start: _Point, end: _Point) -> float | None:
     if flat < 1e-15:
         return None
     up = (-normal[2] * normal[0] * sign, -normal[2] * normal[1] * sign, flat * flat * sign)
-    inside = _dot(_cross(normal, one), up) > 0 and _dot(_cross(two, normal), up) > 0
+    inside = _dot(_cross(normal, first), up) > 0 and _dot(_cross(second, normal), up) > 0
     return sign * min(90.0, math.degrees(math.acos(min(1.0, abs(normal[2]) / length))) + _PAD) if inside else None
 
 
@@ -164,16 +164,16 @@ def _vector(point: _Point) -> tuple[float, float, float]:
     return math.cos(y) * math.cos(x), math.cos(y) * math.sin(x), math.sin(y)
 
 
-def _cross(one: tuple[float, float, float], two: tuple[float, float, float]) -> tuple[float, float, float]:
+def _cross(left: tuple[float, float, float], right: tuple[float, float, float]) -> tuple[float, float, float]:
     return (
-        one[1] * two[2] - one[2] * two[1],
-        one[2] * two[0] - one[0] * two[2],
-        one[0] * two[1] - one[1] * two[0],
+        left[1] * right[2] - left[2] * right[1],
+        left[2] * right[0] - left[0] * right[2],
+        left[0] * right[1] - left[1] * right[0],
     )
 
 
-def _dot(one: tuple[float, float, float], two: tuple[float, float, float]) -> float:
-    return sum(left * right for left, right in zip(one, two, strict=True))
+def _dot(left: tuple[float, float, float], right: tuple[float, float, float]) -> float:
+    return sum(side * other for side, other in zip(left, right, strict=True))
 
 
 def _read(reader: _Reader, parts: _Parts, *, depth: int, expected: int | None) -> None:

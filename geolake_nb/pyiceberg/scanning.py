@@ -44,7 +44,8 @@ def scan(
 
     Example:
         >>> import geolake_nb.pyiceberg as geo
-        >>> geo.scan("roads", geo.STIntersects("geom", gl.Box(5, 45, 12, 52)), selected_fields=["id"]).count()
+        >>> near = geo.STIntersects("geom", gl.Box(5, 45, 12, 52))
+        >>> geo.scan("roads", near, selected_fields=["id"]).count()
         3
     """
     opened = open_table(table, snapshot_id=snapshot_id)

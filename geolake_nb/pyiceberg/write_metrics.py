@@ -54,16 +54,17 @@ def geospatial_column_aggregates_from_arrow_table(
         >>> from pyiceberg.types import GeometryType, NestedField
         >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
         >>> schema = Schema(NestedField(7, "geom", GeometryType()))
-        >>> found = geo.geospatial_column_aggregates_from_arrow_table(pa.table({"geom": [point]}), schema)
-        >>> geo.deserialize_geospatial_bound(found[7].min_as_bytes())
+        >>> rows = pa.table({"geom": [point]})
+        >>> bounds = geo.geospatial_column_aggregates_from_arrow_table(rows, schema)
+        >>> geo.deserialize_geospatial_bound(bounds[7].min_as_bytes())
         GeospatialBound(x=1.0, y=2.0, z=None, m=None)
     """
-    found = {} if aggregates is None else aggregates
+    collected = {} if aggregates is None else aggregates
     for id_, type_, column in _geo_columns(arrow_table, schema):
-        if id_ not in found:
-            found[id_] = GeospatialStatsAggregator(type_)
-        found[id_].update(column)
-    return found
+        if id_ not in collected:
+            collected[id_] = GeospatialStatsAggregator(type_)
+        collected[id_].update(column)
+    return collected
 
 
 def _geo_columns(table: pa.Table, schema: Schema) -> Iterator[tuple[int, Any, Any]]:
@@ -103,12 +104,12 @@ def _statistics_without_geo(parquet_metadata: Any, stats_columns: Any, parquet_c
     quiet = _Quiet({index for index, path in enumerate(paths) if parquet_column_mapping.get(path) in geo})
     pia.logger.addFilter(quiet)
     try:
-        found = _statistics(parquet_metadata, stats_columns, parquet_column_mapping)
+        statistics = _statistics(parquet_metadata, stats_columns, parquet_column_mapping)
     finally:
         pia.logger.removeFilter(quiet)
     for id_ in geo:
-        found.column_aggregates.pop(id_, None)
-    return found
+        statistics.column_aggregates.pop(id_, None)
+    return statistics
 
 
 class _Quiet(logging.Filter):

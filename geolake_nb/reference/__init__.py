@@ -31,6 +31,7 @@ PAGES = (
     "guarantees.md",
     "benchmarks.md",
     "comparison.md",
+    "pyiceberg.md",
     "architecture.md",
 )
 

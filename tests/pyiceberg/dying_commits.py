@@ -109,7 +109,10 @@ def state(folder: Path) -> dict[str, Any]:
     return {
         "rows": sorted(table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()),
         "next_row_id": table.metadata.next_row_id,
-        "snapshots": [[one.sequence_number, one.first_row_id, one.added_rows] for one in table.metadata.snapshots],
+        "snapshots": [
+            [snapshot.sequence_number, snapshot.first_row_id, snapshot.added_rows]
+            for snapshot in table.metadata.snapshots
+        ],
     }
 
 
@@ -118,13 +121,12 @@ def forked(work: Callable[[], Any]) -> Any:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
+        code = 1
         try:
-            answer = work()
-            os.write(writer, json.dumps(answer).encode())
-            os._exit(0)
-        except Exception as problem:
-            sys.stderr.write(f"{type(problem).__name__}: {problem}\n")
-            os._exit(1)
+            os.write(writer, json.dumps(work()).encode())
+            code = 0
+        finally:
+            os._exit(code)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read()

@@ -35,8 +35,8 @@ def race(uri, warehouse, kind, count, *, patience=120):
 
 
 def assert_none_is_lost_or_doubled(told, table):
-    found = geo.scan(table).to_arrow()
-    assert sorted(found["id"].to_pylist()) == sorted(told)
+    rows_there = geo.scan(table).to_arrow()
+    assert sorted(rows_there["id"].to_pylist()) == sorted(told)
     snapshots = table.metadata.snapshots
     assert len(snapshots) == len(told)
     assert [snapshot.sequence_number for snapshot in snapshots] == list(range(1, len(told) + 1))
@@ -56,17 +56,17 @@ def test_a_writer_that_is_killed_leaves_the_table_as_it_was_or_as_it_becomes(tmp
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     states = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["lived"] for one in states] == [False] * (len(states) - 1) + [True]
+    assert [state["lived"] for state in states] == [False] * (len(states) - 1) + [True]
     assert len(states) > 15
     before = {"rows": [0, 1, 2], "snapshots": [[1, 0, 3]], "next_row_id": 3}
-    for one in states:
-        if one["rows"] != before["rows"]:
+    for state in states:
+        if state["rows"] != before["rows"]:
             # The appended rows are there as a whole, once for each append that reached the catalog.
-            assert one["rows"] == sorted([*before["rows"], 1000, 1001])
+            assert state["rows"] == sorted([*before["rows"], 1000, 1001])
             number, first = len(before["snapshots"]) + 1, before["next_row_id"]
-            assert one["snapshots"] == [*before["snapshots"], [number, first, 2]]
-            assert one["next_row_id"] == first + 2
-        before = one
+            assert state["snapshots"] == [*before["snapshots"], [number, first, 2]]
+            assert state["next_row_id"] == first + 2
+        before = state
     assert 1000 not in states[0]["rows"]
     assert 1000 in states[-1]["rows"]
 
@@ -78,7 +78,9 @@ def test_an_append_is_tried_again_on_what_another_writer_committed(bridge, catal
         table.append(rows(start))
     other.append(rows(20))
     assert sorted(other.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
-    numbered = [(one.sequence_number, one.first_row_id, one.added_rows) for one in other.metadata.snapshots]
+    numbered = [
+        (snapshot.sequence_number, snapshot.first_row_id, snapshot.added_rows) for snapshot in other.metadata.snapshots
+    ]
     assert numbered == [(1, 0, 3), (2, 3, 3), (3, 6, 3)]
     listed = {path.name for path in Path(table.location().removeprefix("file://"), "metadata").glob("*.avro")}
     used = {

@@ -92,8 +92,8 @@ def test_what_pyiceberg_writes_others_read(lake):
             assert row[metric] == values
     assert sorted(row["first_row_id"] for row in theirs) == [0, 3, 6]
     opened = gl.open(full)
-    found = opened.scan(columns=["id", "name", "geom", "geog"]).to_arrow()
-    assert as_spark(found) == as_spark(table.scan().to_arrow())
+    result = opened.scan(columns=["id", "name", "geom", "geog"]).to_arrow()
+    assert as_spark(result) == as_spark(table.scan().to_arrow())
     assert opened.schema.find("geom").type == gl.geometry("EPSG:3857")
     assert [finding.rule.id for finding in opened.check() if finding.rule.id.startswith("bounds")] == []
     assert opened.explain(gl.st_intersects("geog", "POINT (101 -1)")).read.files == 1
@@ -101,8 +101,8 @@ def test_what_pyiceberg_writes_others_read(lake):
     sql(f"INSERT INTO {full} SELECT id + 1000, name, geom, geog FROM {full} WHERE id = 0")
     table.refresh()
     assert table.metadata.next_row_id == 8
-    found = geo.scan(table, geo.STIntersects("geog", "POINT (0 0)"), selected_fields=["id"]).to_arrow()
-    assert sorted(found["id"].to_pylist()) == [0, 1000]
+    result = geo.scan(table, geo.STIntersects("geog", "POINT (0 0)"), selected_fields=["id"]).to_arrow()
+    assert sorted(result["id"].to_pylist()) == [0, 1000]
 
 
 def test_duckdb_reads_the_files_that_pyiceberg_writes(bridge, catalog):
@@ -110,9 +110,9 @@ def test_duckdb_reads_the_files_that_pyiceberg_writes(bridge, catalog):
     table = catalog.create_table("ns.t", schema=SCHEMA, properties=dict(V3))
     table.append(rows(0))
     path = table.inspect.files()["file_path"][0].as_py().removeprefix("file://")
-    found = duckdb.sql(f"SELECT id, geom FROM '{path}' ORDER BY id")
-    assert [str(kind).startswith("GEOMETRY") for kind in found.types] == [False, True]
-    assert [row[0] for row in found.fetchall()] == [0, 1, 2]
+    result = duckdb.sql(f"SELECT id, geom FROM '{path}' ORDER BY id")
+    assert [str(kind).startswith("GEOMETRY") for kind in result.types] == [False, True]
+    assert [row[0] for row in result.fetchall()] == [0, 1, 2]
 
 
 def test_pyiceberg_reads_and_appends_to_what_spark_writes(lake):
@@ -170,9 +170,9 @@ def test_schemas_evolve(lake):
     answer = by_id(sql(f"SELECT id, hex(st_asbinary(shape)) AS s, hex(st_asbinary(geog)) AS g FROM {full}"))
     first, second = wkb("POINT (1 2)").hex().upper(), point.hex().upper()
     assert answer == [{"id": 1, "s": first, "g": None}, {"id": 2**40, "s": second, "g": second}]
-    found = catalog.load_table("py.evolved").scan().to_arrow().sort_by("id")
-    assert found.column_names == ["id", "shape", "geog"]
-    assert found["geog"].combine_chunks().storage.to_pylist() == [None, point]
+    result = catalog.load_table("py.evolved").scan().to_arrow().sort_by("id")
+    assert result.column_names == ["id", "shape", "geog"]
+    assert result["geog"].combine_chunks().storage.to_pylist() == [None, point]
     assert geo.scan(table, geo.STIntersects("shape", "POINT (1 2)")).to_pandas()["id"].tolist() == [1]
     with table.update_schema() as update:
         update.delete_column("geog")

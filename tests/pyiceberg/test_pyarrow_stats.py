@@ -279,10 +279,10 @@ def test_the_bounds_are_those_of_this_package(bridge, catalog):
 def test_the_aggregates_of_a_table_are_keyed_by_field_id():
     schema = Schema(NestedField(7, "g", GeometryType()), NestedField(8, "id", LongType()))
     table = pa.table({"g": [wkb("POINT (1 2)"), None], "id": [1, 2]})
-    found = geo.geospatial_column_aggregates_from_arrow_table(table, schema)
-    assert list(found) == [7]
-    assert (found[7].min_as_bytes(), found[7].null_count) == (doubles(1, 2), 1)
+    collected = geo.geospatial_column_aggregates_from_arrow_table(table, schema)
+    assert list(collected) == [7]
+    assert (collected[7].min_as_bytes(), collected[7].null_count) == (doubles(1, 2), 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = geo.geospatial_column_aggregates_from_arrow_table(table.slice(0, 1), schema, aggregates=found)
+        again = geo.geospatial_column_aggregates_from_arrow_table(table.slice(0, 1), schema, aggregates=collected)
     assert again[7].stats.rows == 3
