@@ -32,6 +32,7 @@ LAYERS = [
     "formats",
     "spark",
     "api",
+    "pyiceberg",
     "cli",
     "jupyter",
 ]
@@ -48,6 +49,8 @@ HOMES = {
     "anywidget": {"jupyter"},
     "folium": {"jupyter"},
     "ipywidgets": {"jupyter"},
+    # Catalogs and the file IO of Havasu take objects of PyIceberg, inside functions.
+    "pyiceberg": {"pyiceberg", "formats"},
 }
 # In these layers heavy packages may be imported inside functions only, so that importing stays cheap.
 LAZY_LAYERS = {"text", "model", "geo", "expressions", "raster_data"}

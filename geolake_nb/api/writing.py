@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import ColumnTypesInput
     from geolake_nb.text.messages import Progress
 
+    IcebergTable = Any
+
 __all__ = ["plan_convert", "plan_write", "write"]
 
 _MODES = ("append", "create", "overwrite")
@@ -31,7 +33,7 @@ _MODES = ("append", "create", "overwrite")
 
 def write(
     rows: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IcebergTable,
     *,
     format: str = "delta",  # noqa: A002
     columns: ColumnTypesInput | None = None,
@@ -53,7 +55,8 @@ def write(
 
     Args:
         rows: a DataFrame of Spark, or any Arrow-compatible object: a pyarrow table, a pandas or geopandas frame.
-        path: a location, or for Iceberg `catalog.namespace.table`: the catalog chooses the location of a new table.
+        path: a location, or for Iceberg `catalog.namespace.table`: the catalog chooses the location of a new table. An
+            existing table may be one of PyIceberg.
         format: `delta`, `havasu`, `iceberg` or `parquet`.
         columns: the types of geometries and geographies, as types or as text such as `geometry(EPSG:3857)`. The values
             may be WKB, EWKB, WKT or the geo types of Spark and GeoArrow, which need not be named. A column of
@@ -66,7 +69,9 @@ def write(
         row_group_rows: how many rows a row group gets at most, by default 65,536.
         properties: the properties of a new table: strings, numbers, True and False.
         storage_options: options of the store, named as in deltalake.
-        spark: the session that writes; by default that of the rows, else the running one, else a new local one.
+        spark: the session that writes; by default that of the rows, else the running one, else a new local one. Without
+            one, rows in memory are written to an Iceberg table in a configured catalog by PyIceberg, if it is
+            installed: no JVM is started.
         single_writer: assert that nobody else writes to a store without atomic writes.
         on_progress: called with the number of tasks that are done and that of all.
 
@@ -104,12 +109,17 @@ def write(
         storage_options=storage_options,
     )
     session = spark or _session_of(rows)
+    if session is None and plan.change.format is ICEBERG:
+        from geolake_nb.pyiceberg.writing import apply_write, can_write
+
+        if can_write(rows, plan._source):
+            return apply_write(plan, catalog=getattr(path, "catalog", None))
     return plan.apply(spark=session, single_writer=single_writer, on_progress=on_progress)
 
 
 def plan_write(
     rows: Any,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IcebergTable,
     *,
     format: str = "delta",  # noqa: A002
     columns: ColumnTypesInput | None = None,
@@ -132,7 +142,7 @@ def plan_write(
         raise GeolakeError(f"unknown mode {mode!r}", remedy=f"use one of: {', '.join(_MODES)}")
     checked = _properties(properties)
     types = parse_column_types(columns, checked)
-    source = _target(os.fspath(path), storage_options, form, new=mode == "create")
+    source = _target(path, storage_options, form, new=mode == "create")
     packing = Packing.of(
         cluster_by=cluster_by,
         target_file_size=target_file_size,
@@ -173,7 +183,7 @@ def plan_convert(
     form = _format(format)
     checked = _properties(properties)
     types = parse_column_types(parse_column_types(columns, checked), snapshot.properties)
-    source = _target(os.fspath(target), storage_options, form, new=True)
+    source = _target(target, storage_options, form, new=True)
     new = new_table_of(
         snapshot,
         source.storage,
@@ -218,11 +228,14 @@ def _refuse_catalog(path: str) -> None:
         raise catalog_refusal(f"{named[0]} is a configured catalog", where=path)
 
 
-def _target(path: str, options: Mapping[str, str] | None, form: Format, *, new: bool) -> TableSource:
+def _target(place: Any, options: Mapping[str, str] | None, form: Format, *, new: bool) -> TableSource:
     from geolake_nb.api.opening import named_source, new_source
     from geolake_nb.formats.base import TableSource
 
     storage_options = dict(options or {})
+    if type(place).__module__.startswith("pyiceberg."):
+        return _table_of_pyiceberg(place, storage_options, form, new=new)
+    path = os.fspath(place)
     # A table in a catalog is identified by its name there.
     find = new_source if new else named_source
     named = find(path, storage_options) if form.named_in_catalogs and "/" not in path else None
@@ -233,6 +246,18 @@ def _target(path: str, options: Mapping[str, str] | None, form: Format, *, new: 
     # Only the metadata tells Havasu from Iceberg: both are located the same way.
     format_ = ICEBERG if form is HAVASU else form
     return TableSource(format_, Storage.at(path, options=storage_options), path, storage_options)
+
+
+def _table_of_pyiceberg(table: Any, options: dict[str, str], form: Format, *, new: bool) -> TableSource:
+    from geolake_nb.formats.iceberg.catalogs import from_pyiceberg, table_exists_error
+    from geolake_nb.formats.open_source import catalog_source
+
+    known = from_pyiceberg(table)
+    if new or form is not ICEBERG:
+        if form is ICEBERG:
+            raise table_exists_error(known.name)
+        raise GeolakeError("a table of PyIceberg is one of Iceberg", where=known.name, remedy="use format='iceberg'")
+    return catalog_source(known, options)
 
 
 def _names(value: str | Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from geolake_nb.expressions.binding import bind
 from geolake_nb.expressions.predicate import Predicate, Spatial, SpatialOp, column_path, predicate_parts
 from geolake_nb.expressions.predicate_json import predicate_from_json
 from geolake_nb.expressions.predicate_sql import parse_predicate
+from geolake_nb.expressions.pyiceberg_filter import from_pyiceberg, is_pyiceberg
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import CRS84, Crs, CrsForm
 from geolake_nb.model.schema import join_path
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["FilterInput", "is_area", "looks_like_degrees", "query_crs", "read_filter", "spatial_parts"]
 
 FilterInput: TypeAlias = Any
-"""SQL text, a predicate, its JSON as text or dict, or an area: a `Box`, four numbers as a list, tuple or numpy array
-(`total_bounds`), a shapely geometry, WKT, WKB, a GeoDataFrame or GeoSeries, the `window` of a map."""
+"""SQL text, a predicate, its JSON as text or dict, an expression of PyIceberg, or an area: a `Box`, four numbers as a
+list, tuple or numpy array (`total_bounds`), a shapely geometry, WKT, WKB, a GeoDataFrame or GeoSeries, the `window`
+of a map."""
 
 _WKT = re.compile(
     r"\s*(?:SRID\s*=\s*\d{1,9}\s*;\s*)?"
@@ -36,7 +38,7 @@ _WKT = re.compile(
     r"\s*(?:ZM|Z|M)?\s*(?:\(|EMPTY\b)",
     re.IGNORECASE,
 )
-_KINDS = "four numbers, Box, GeoDataFrame, JSON or dict, predicate, shapely geometry, SQL text, WKT"
+_KINDS = "four numbers, Box, GeoDataFrame, JSON or dict, predicate, PyIceberg expression, shapely geometry, SQL, WKT"
 
 
 def read_filter(
@@ -80,7 +82,7 @@ def read_filter(
         for name, given in (("a column", column), ("box_crs=", box_crs)):
             if given is not None:
                 raise PredicateError(f"{name} cannot be combined with a whole filter", remedy="name it in the filter")
-        return _whole_filter(where)
+        return from_pyiceberg(where, schema) if is_pyiceberg(where) else _whole_filter(where)
     shape, own = parsed
     path = _column(schema, column, location)
     crs = _agreed_crs(own or _srid_crs(shape), box_crs)

@@ -32,6 +32,7 @@ PAGES = (
     "guarantees.md",
     "benchmarks.md",
     "comparison.md",
+    "pyiceberg.md",
     "architecture.md",
 )
 

@@ -22,6 +22,7 @@ Every public function, class and method, from the docstrings. Each example is ru
 tables: `roads` is a Delta table of twelve points in three files without bounds, `places` one with shapes in bytes,
 `parcels` a folder of Parquet files and `scenes` a Havasu table of rasters."""
 _SETUP = """import geolake_nb as gl
+import geolake_nb.pyiceberg as geo
 
 t = gl.open("roads")"""
 _REST = """\

@@ -86,7 +86,7 @@ def _field_texts(kind: type) -> dict[str, str]:
 
 
 def public_functions() -> Iterator[PublicFunction]:
-    """The functions of `geolake_nb` and of its public modules.
+    """The functions of `geolake_nb` and of its public modules; those of `geolake_nb.pyiceberg` are named `geo`.
 
     >>> [function.name for function in public_functions()][:3]
     ['gl.bounds', 'gl.demo.airports', 'gl.demo.airports_delta']
@@ -99,6 +99,10 @@ def public_functions() -> Iterator[PublicFunction]:
             yield from (PublicFunction(f"gl.{name}.{inner}", getattr(value, inner)) for inner in value.__all__)
         elif inspect.isfunction(value):
             yield PublicFunction(f"gl.{name}", value)
+    from geolake_nb import pyiceberg as geo
+
+    bridge = [(name, getattr(geo, name)) for name in geo.__all__]
+    yield from (PublicFunction(f"geo.{name}", value) for name, value in bridge if inspect.isfunction(value))
 
 
 def public_classes() -> Iterator[PublicClass]:

@@ -135,11 +135,8 @@ class _Files:
     """The files of one task, of which one is open."""
 
     def __init__(self, task: WriteTask) -> None:
-        from pyspark import TaskContext
-
         self._task = task
-        context = TaskContext.get()
-        number, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+        number, attempt = _task_attempt()
         self._name = job_file_name(task.transaction, task=number, attempt=attempt)
         self._count = 0
         self._open: tuple[Partition, bool] | None = None
@@ -185,6 +182,16 @@ class _Files:
             return True
         # Before the first row group is packed, its compressed size is unknown.
         return writer.rows >= task.layout.row_group_rows and writer.bytes_so_far >= task.max_bytes
+
+
+def _task_attempt() -> tuple[int, int]:
+    """The number of the task and of its attempt; zeros outside of Spark, which need not be installed."""
+    try:
+        from pyspark import TaskContext
+    except ImportError:
+        return 0, 0
+    context = TaskContext.get()
+    return (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
 
 
 def _unwrapped(column: pa.Array, type_: DataType) -> pa.Array:
