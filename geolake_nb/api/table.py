@@ -528,7 +528,7 @@ class Table(TablePlans, TableViews, Displayable):
     ) -> dict[str, Any]:
         """The inputs of a check for all files, or for some rows of the file table."""
         from geolake_nb.scan import data_files
-        from geolake_nb.scan.value_scan import files_hiding_nan
+        from geolake_nb.scan.value_scan import files_hiding_nan, narrow_row_groups
 
         inputs: dict[str, Any] = {}
         if footers and self._has(GeometryType, GeographyType):
@@ -545,6 +545,10 @@ class Table(TablePlans, TableViews, Displayable):
             positions = [rows[number * len(rows) // wanted] for number in range(wanted)]
             inputs["deep"] = data_files.scan_values(self._storage, self.snapshot, positions, on_progress=on_progress)
             inputs["hidden_nan"] = files_hiding_nan(self._storage, self.snapshot, positions, on_progress=on_progress)
+            if "row_groups" in inputs:
+                inputs["narrow_groups"] = narrow_row_groups(
+                    self._storage, self.snapshot, positions, inputs["row_groups"], on_progress=on_progress
+                )
         return inputs
 
     @property

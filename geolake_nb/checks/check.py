@@ -6,6 +6,7 @@
 | `row_groups` | `path, row_group, rows, bytes, c.xmin … c.mmax, c.null_count, c.types, c.source` |
 | `footers` | `path, column, logical_type, crs, algorithm, geoparquet_crs, created_by, repeated_types`: by geo column |
 | `deep` | `path, rows, c.xmin … c.mmax, c.null_count, c.empty_count, c.bad, c.types, c.srids` |
+| `narrow_groups` | `path, column, row_group`: row groups whose box in the file leaves out a part of their values |
 | `hidden_nan` | `path, column`: floating-point columns with a NaN outside the min and max in a footer |
 | `wkb` | not a table: the binary columns whose sampled values are WKB |
 | `rasters` | `path`, and each raster column `c` as `raster_facts` of Havasu's group, with or without its bands |
@@ -54,7 +55,7 @@ _Cached = TypeVar("_Cached")
 _SHOWN_PATHS = 3
 _FEW_FILES = 10_000
 """With more files, boxes are read from the table each time rather than cached: they are as large as the table."""
-_TABLES = (*(needs.name.lower() for needs in Needs if needs is not Needs.WKB), "hidden_nan")
+_TABLES = (*(needs.name.lower() for needs in Needs if needs is not Needs.WKB), "hidden_nan", "narrow_groups")
 _TYPES: dict[Needs, tuple[type[DataType], ...]] = {
     Needs.MISSING: (GeometryType, GeographyType, RasterType),
     Needs.RASTERS: (RasterType,),
@@ -72,6 +73,7 @@ class Evidence:
     rasters: pa.Table | None = None
     missing: pa.Table | None = None
     hidden_nan: pa.Table | None = None
+    narrow_groups: pa.Table | None = None
     wkb: WkbSample | None = None
     others: OtherFiles | None = None
     collated: tuple[CollatedFiles, ...] = field(init=False)
@@ -244,6 +246,7 @@ def check(
     rasters: pa.Table | None = None,
     missing: pa.Table | None = None,
     hidden_nan: pa.Table | None = None,
+    narrow_groups: pa.Table | None = None,
     wkb: WkbSample | None = None,
     others: OtherFiles | None = None,
 ) -> Findings:
@@ -267,7 +270,9 @@ def check(
     """
     scanned = deep_table(deep) if isinstance(deep, Mapping) else deep
     stated = _footers_at_hand(snapshot) if footers is None else footers
-    evidence = Evidence(snapshot, row_groups, stated, scanned, rasters, missing, hidden_nan, wkb, others)
+    evidence = Evidence(
+        snapshot, row_groups, stated, scanned, rasters, missing, hidden_nan, narrow_groups, wkb=wkb, others=others
+    )
     results = [result for rule in rules for result in rule.check(evidence)]
     return Findings(
         snapshot.location,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.model.file_table import AXES, has_column
-from geolake_nb.model.types import GeographyType, GeometryType
+from geolake_nb.model.types import EdgeAlgorithm, GeographyType, GeometryType
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import RasterType
 
 __all__ = [
+    "EDGE_SLACK",
     "ROUNDING_ULPS",
     "VERTICES_ONLY",
     "BoxSides",
@@ -31,6 +32,17 @@ __all__ = [
     "usable_bounds",
     "wrap_problem",
 ]
+
+
+EDGE_SLACK = {
+    EdgeAlgorithm.SPHERICAL: 1e-9,
+    EdgeAlgorithm.KARNEY: 2e-6,
+    EdgeAlgorithm.VINCENTY: 5e-6,
+    EdgeAlgorithm.THOMAS: 5e-3,
+    EdgeAlgorithm.ANDOYER: 0.2,
+}
+"""Bounds of geographies are rounded outward by this many degrees at most (see `geo.bounds`): a box that is smaller by
+less may still be right."""
 
 
 def may_wrap(type_: GeometryType | GeographyType | RasterType) -> bool:

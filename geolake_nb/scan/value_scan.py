@@ -7,15 +7,19 @@ greater than any number, and Spark skips a row group by that range: the rows wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.geo.bounds import column_stats
-from geolake_nb.model.snapshot import file_fields
+from geolake_nb.geo.box_comparison import EDGE_SLACK, BoxSides, misses
+from geolake_nb.model.file_table import sides_of
+from geolake_nb.model.snapshot import file_fields, geo_file_fields
 from geolake_nb.model.statistics import ColumnStats, Problem, merge
-from geolake_nb.model.types import PrimitiveType, RasterType, StringType, StructType
+from geolake_nb.model.types import GeographyType, GeometryType, PrimitiveType, RasterType, StringType, StructType
 from geolake_nb.parquet.column_ranges import FLOATS, has_nan
 from geolake_nb.parquet.footer import FooterReader
 from geolake_nb.parquet.footer_boxes import locate
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.collation import Collation
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.table_format import FileField
-    from geolake_nb.model.types import Field, GeographyType, GeometryType
+    from geolake_nb.model.types import Field
     from geolake_nb.parquet.footer import FileView
     from geolake_nb.storage.storage import Storage
 
@@ -43,6 +47,7 @@ __all__ = [
     "ScanColumn",
     "distinct_strings",
     "files_hiding_nan",
+    "narrow_row_groups",
     "scan_groups",
     "scan_part",
 ]
@@ -143,6 +148,54 @@ def _columns_hiding_nan(storage: Storage, key: str, fields: Mapping[str, FileFie
             batches = value_batches(file, [file.metadata.schema.column(leaf).path], rows=_BATCH_ROWS, groups=bounded)
             if bounded and any(has_nan(leaf_values(pa.chunked_array([batch.column(0)]))) for batch in batches):
                 yield name
+
+
+def narrow_row_groups(
+    storage: Storage,
+    snapshot: Snapshot,
+    positions: Sequence[int],
+    row_groups: pa.Table,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> pa.Table:
+    """`path, column, row_group`: the row groups whose box in their file leaves out a part of their values.
+
+    Args:
+        storage: reads the data files.
+        snapshot: the table.
+        positions: rows of its file table.
+        row_groups: the boxes as the files state them, in footers or in a column of boxes: see `footer.row_groups`.
+        on_progress: called with the number of files done and of all files.
+    """
+    types = {path: field.type for path, field in snapshot.schema.geo_columns()}
+    columns = [
+        ScanColumn(path, here.parts, here.id, type_)
+        for path, here in geo_file_fields(snapshot).items()
+        if isinstance(type_ := types[path], GeometryType | GeographyType)
+    ]
+    keys = data_keys(snapshot)
+    chosen = snapshot.files.table["path"].take(pa.array(positions, pa.int64())).combine_chunks()
+    of_file = pc.fill_null(pc.index_in(row_groups["path"], value_set=chosen), len(chosen)).to_numpy()
+    order = np.argsort(of_file, kind="stable")
+    starts = np.searchsorted(of_file[order], np.arange(len(chosen) + 1))
+    narrow: dict[str, list[Any]] = {"path": [], "column": [], "row_group": []}
+    for done, position in enumerate(positions if columns else (), start=1):
+        stated = row_groups.take(pa.array(order[starts[done - 1] : starts[done]]))
+        boxed = [column for column in columns if BoxSides.of(stated, column.path).known.any()]
+        groups = scan_groups(storage, keys[position], boxed, reader=FooterReader()) if boxed else []
+        for column, stats in zip(boxed, groups, strict=True):
+            sides = sides_of([group.stats.box for group in stats])
+            values = BoxSides({axis: np.asarray(side.to_numpy(zero_copy_only=False)) for axis, side in sides.items()})
+            slack = EDGE_SLACK[column.type.algorithm] if isinstance(column.type, GeographyType) else 0.0
+            missed = misses(BoxSides.of(stated, column.path), values, slack=slack)
+            for group in np.flatnonzero(missed.smaller).tolist():
+                narrow["path"].append(chosen[done - 1].as_py())
+                narrow["column"].append(column.path)
+                narrow["row_group"].append(group)
+        if on_progress is not None:
+            on_progress(done, len(positions))
+    kinds = {"path": pa.string(), "column": pa.string(), "row_group": pa.int64()}
+    return pa.table({name: pa.array(narrow[name], kind) for name, kind in kinds.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from geolake_nb.model.box import Box
 from geolake_nb.parquet.footer_edit import ChunkStats, LeafEdit, edit_footer, footer_with_tail
 from geolake_nb.parquet.schema import to_arrow_type
 from geolake_nb.raster_data.arrow import rasters_to_arrow
+from tests.api.lying_tables import shrink_box, write_points
 from tests.formats.havasu_tables import encode, geometry_entry, make_havasu_table, raster_at, raster_entry
 from tests.formats.iceberg_tables import FileEntry, column, make_iceberg_table, xy
 from tests.oracle.thrift_tree import read_tree, write_tree
@@ -303,6 +304,11 @@ def _hidden_nan(folder: Path) -> None:
     pq.write_table(table, folder / "part-0.parquet")
 
 
+def _row_group_smaller(folder: Path) -> None:
+    write_points(folder)
+    shrink_box(folder / "part-1.parquet", 1, Box(23, 0, 23.5, 1))
+
+
 def _untyped(folder: Path) -> None:
     from deltalake import write_deltalake
 
@@ -392,6 +398,7 @@ WHOLE = Box(10, 50, 13, 53)
 ULP = math.nextafter(13.0, 0.0)
 
 BROKEN: dict[str, Broken] = {
+    "bounds.row_group_smaller": deep(Broken(_row_group_smaller)),
     "protocol.geo_version": delta(with_protocol(reader=1, writer=2)),
     "protocol.geo_feature": delta(with_protocol()),
     "protocol.geo_preview": delta(with_protocol("geospatial-dev")),

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from geolake_nb.checks.check import flags
 from geolake_nb.checks.finding import Severity
 from geolake_nb.checks.rule import PARQUET_BOX, PARQUET_TYPES, Fault, Needs, Rule
-from geolake_nb.geo.box_comparison import BoxSides, Misses, excess, misses, union_by
+from geolake_nb.geo.box_comparison import EDGE_SLACK, BoxSides, Misses, excess, misses, union_by
 from geolake_nb.model.file_table import BoundSource, has_column
-from geolake_nb.model.types import DataType, EdgeAlgorithm, GeographyType, RasterType
+from geolake_nb.model.types import DataType, GeographyType, RasterType
 from geolake_nb.parquet.footer_boxes import MARGIN as FOREIGN_MARGIN
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,16 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BOUNDS_TRUTH_RULES"]
 
-# A scan rounds the latitudes of geographies outward by this many degrees at most (see `geo.bounds`), so that
-# a box that is smaller by less may still be right.
-_SCAN_SLACK = {
-    EdgeAlgorithm.SPHERICAL: 1e-9,
-    EdgeAlgorithm.KARNEY: 2e-6,
-    EdgeAlgorithm.VINCENTY: 5e-6,
-    EdgeAlgorithm.THOMAS: 5e-3,
-    EdgeAlgorithm.ANDOYER: 0.2,
-}
-# The same for rasters: a part of the extent, and what a projection rounds.
+# A scan rounds the bounds of rasters outward, too: by a part of the extent, and what a projection rounds.
 _RASTER_SLACK = 2e-4, 2e-9
 
 # Row groups have the boxes of other writers with a margin (see `foreign_boxes`), and boxes of a covering of
@@ -57,6 +49,27 @@ def _smaller_than_data(evidence: Evidence) -> Iterator[Fault]:
         if wrong.any():
             what = "boxes smaller than the data: queries skip these files and lose rows"
             yield Fault(what, evidence.scope(wrong, column), evidence.snapshot.format.bounds_spec(type_))
+
+
+def _row_group_smaller(evidence: Evidence) -> Iterator[Fault]:
+    narrow = evidence.narrow_groups
+    if narrow is None or not narrow.num_rows:
+        return
+    columns = np.asarray(narrow["column"].to_pylist(), object)
+    edits_footers = evidence.snapshot.format.name == "parquet"
+    for column, type_ in evidence.columns:
+        wrong = columns == column
+        if not wrong.any():
+            continue
+        what = (
+            f"{plural(int(wrong.sum()), 'row group')} with a box smaller than the values: queries skip rows that match"
+        )
+        location = shlex.quote(evidence.snapshot.location)
+        # A box in a footer can be replaced; files of other formats are immutable.
+        command = f"geolake repair {location} --verify" if edits_footers else None
+        scope = evidence.scope_of_rows(narrow, wrong, column)
+        fix_column = None if column in evidence.repeated else column
+        yield Fault(what, scope, evidence.snapshot.format.bounds_spec(type_), command=command, fix_column=fix_column)
 
 
 def _values_unreadable(evidence: Evidence) -> Iterator[Fault]:
@@ -138,7 +151,7 @@ def _marked(file: NDArray[np.intp], rows: NDArray[np.bool_], count: int) -> NDAr
 
 def _scan_slack(type_: DataType, inner: BoxSides) -> NDArray[np.float64]:
     if isinstance(type_, GeographyType):
-        return np.full(len(inner["xmin"]), _SCAN_SLACK[type_.algorithm])
+        return np.full(len(inner["xmin"]), EDGE_SLACK[type_.algorithm])
     if isinstance(type_, RasterType):
         part, rounding = _RASTER_SLACK
         width = np.where(inner.wraps, 360.0, 0.0) + inner["xmax"] - inner["xmin"]
@@ -231,6 +244,18 @@ BOUNDS_TRUTH_RULES = (
         _smaller_than_data,
         f"{_REPAIR} --verify",
         needs=Needs.DEEP,
+    ),
+    Rule(
+        "bounds.row_group_smaller",
+        Severity.ERROR,
+        "row groups with a box in the data file that is smaller than their values: queries lose rows",
+        "The box of a row group, in the footer or in a bbox column, leaves out rows: engines lose them.",
+        PARQUET_BOX,
+        _row_group_smaller,
+        "geolake rewrite {table} --cluster {column}",
+        needs=Needs.DEEP,
+        no_command="the column is inside a list or a map, which cannot be clustered by: rewrite it with the engine that"
+        " wrote it",
     ),
     Rule(
         "bounds.values_unreadable",
