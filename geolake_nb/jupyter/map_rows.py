@@ -194,6 +194,11 @@ class MapRows:
                 threading.Thread(target=self._run, args=(load,), name="geolake-map-rows", daemon=True).start()
             return load
 
+    def stop(self) -> None:
+        """End a read that is under way."""
+        if self._load is not None and not self._load.done.is_set():
+            self._load.cancelled.set()
+
     def rows(self) -> LoadedRows:
         """The rows, once they are loaded."""
         load = self.start()
@@ -216,8 +221,8 @@ class MapRows:
                 self.start()
             except GeolakeError as problem:
                 self._publish("failed", text=str(problem))
-        elif kind == "cancel_rows" and self._load is not None:
-            self._load.cancelled.set()
+        elif kind == "cancel_rows":
+            self.stop()
         elif kind == "clear_rows" and loaded is not None:
             self.reset(self._estimate)
         elif kind == "describe_row" and loaded is not None:

@@ -91,6 +91,7 @@ class GeolakeMap(MapWidget):
             self._rows.reset(None)
             self.on_msg(lambda _, content, __: self._loaded_rows().receive(content))
             self.observe(lambda _: self._loaded_rows().turn_page(self.row_page_request), names="row_page_request")
+            self.observe(self._stop_read, names="comm")
         self.observe(self._explain_window, names="window")
         self.observe(self._page_requested, names="page_request")
         self.observe(self._page_requested, names="selected_items")
@@ -351,6 +352,11 @@ class GeolakeMap(MapWidget):
         if self._rows is None:
             raise GeolakeError("a map of rasters has no rows to draw", remedy="use t.scan(m.window) or t.rasters()")
         return self._rows
+
+    def _stop_read(self, change: Mapping[str, Any]) -> None:
+        """Nobody can see, or cancel, what a closed map reads."""
+        if change["new"] is None:
+            self._loaded_rows().stop()
 
     def _row_query(self) -> RowQuery:
         """What is read when the rows are loaded now."""

@@ -220,6 +220,18 @@ def test_a_window_that_is_drawn_during_the_read_wins(paused):
     assert len(shown.rows()) == 12
 
 
+def test_a_map_that_is_closed_reads_no_further(paused):
+    shown, begun, go = paused
+    ask(shown, type="load_rows")
+    load = shown._rows._load
+    assert begun.wait(30)
+    shown.close()
+    go.set()
+    assert load.done.wait(30)
+    assert load.rows is None
+    assert len(shown.rows()) == 4, "Python may still ask"
+
+
 def test_rows_waits_for_the_read_of_the_button_and_hears_of_its_cancel(paused):
     shown, begun, go = paused
     ask(shown, type="load_rows")
