@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tests.scan.scan_tables import Made
 
-__all__ = ["Tally", "check_table", "draw_filter"]
+__all__ = ["Tally", "check_table", "draw_filter", "is_broken", "shape_near_rows"]
 
 
 @dataclass
@@ -124,7 +124,7 @@ def _spatial(draw: random.Random, made: Made) -> Geo:
     op = draw.choice((SpatialOp.INTERSECTS, SpatialOp.INTERSECTS, *SpatialOp))
     if column == "geom":
         # What the manifests of Havasu say of a column names no system.
-        return Geo(column, op, _shape_near_rows(draw, made, op), draw.choice((None, None, made.full.crs["geom"])))
+        return Geo(column, op, shape_near_rows(draw, made, op), draw.choice((None, None, made.full.crs["geom"])))
     system = draw.choice((None, "OGC:CRS84", CRS[column]))
     if system == "OGC:CRS84":
         # A query far from the zone of UTM is refused.
@@ -136,13 +136,13 @@ def _spatial(draw: random.Random, made: Made) -> Geo:
     return Geo(column, op, Box(x - width, y - height, x + width, y + height), system)
 
 
-def _shape_near_rows(draw: random.Random, made: Made, op: SpatialOp) -> Any:
+def shape_near_rows(draw: random.Random, made: Made, op: SpatialOp) -> Any:
     shapes = [shape for shape in made.full.shapes["geom"] if shape is not None and not shape.is_empty]
     way = draw.random()
     if way < 0.1 or not shapes:
         return _window(draw)
     row = draw.choice(shapes)
-    if way < 0.2 and not _is_broken(row):
+    if way < 0.2 and not is_broken(row):
         return row
     # A place of the row, on the grid.
     x, y = (round(side) if abs(side) < 180 else 0 for side in shapely.get_coordinates(row)[0])
@@ -155,12 +155,13 @@ def _shape_near_rows(draw: random.Random, made: Made, op: SpatialOp) -> Any:
     if way < 0.7:
         # Over 180 degrees, from the place of the row to the other side.
         return Box(abs(x) if abs(x) > 100 else 170, y - 10, -170, y + 10)
-    while (shape := random_shape(draw, x, y)) is None or _is_broken(shape):
+    while (shape := random_shape(draw, x, y)) is None or is_broken(shape):
         pass
     return shapely.force_2d(shape)
 
 
-def _is_broken(shape: Any) -> bool:
+def is_broken(shape: Any) -> bool:
+    """Whether a coordinate is NaN."""
     places = shapely.get_coordinates(shape)
     return bool(np.isnan(places).any())
 
