@@ -117,9 +117,11 @@ def _array(array: pa.Array, field: pa.Field) -> pa.Array:
 def _iso(values: pa.Array) -> pa.Array:
     """EWKB as ISO WKB, which Iceberg stores; a column with values that cannot be read stays as it is."""
     try:
-        from geolake_nb.geo.encodings import to_iso_wkb
+        from geolake_nb.geo.encodings import may_be_ewkb, to_iso_wkb
         from geolake_nb.geo.wkb_scan import Scan
     except ImportError:  # numba is absent
+        return values
+    if not may_be_ewkb(values):
         return values
     scan = Scan()
     scan.add(values)
