@@ -1,8 +1,9 @@
 """PyIceberg's own unit tests, with the bridge and without it: `python -m tests.heavy.pyiceberg_own_tests FOLDER`.
 
 FOLDER holds the sources of the release that is installed, such as its unpacked sdist, of which `tests` is run twice,
-the second time with `geo.enable()` before the first test. What passes and what fails has to be the same. Words after
-the folder go to pytest instead of the folders that need no Docker.
+the second time with `geo.enable()` before the first test. What passes and what fails has to be the same, but for three
+tests which hold that PyIceberg lacks what the bridge adds. Words after the folder go to pytest instead of the folders
+that need no Docker.
 """
 
 from __future__ import annotations
@@ -17,6 +18,11 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("avro", "catalog", "expressions", "io", "table", "utils", "test_*.py")
+LACKING = {
+    "tests.table.test_metadata::test_serialize_v3",  # metadata of version 3 cannot be written
+    "tests.test_types::test_geography_type_deserialization_failure",  # Java's form of a type is not read
+    "tests.test_types::test_geometry_type_deserialization_failure",
+}
 PLUGIN = "def pytest_sessionstart(session):\n    import geolake_nb.pyiceberg as geo\n\n    geo.enable()\n"
 
 
@@ -28,9 +34,11 @@ def outcomes(folder: Path, words: list[str], *, bridged: bool) -> dict[str, str]
         plugin = ["-p", "geolake_enable"] if bridged else []
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
         command += ["-m", "not integration and not s3 and not adls and not gcs and not benchmark"]
-        command += ["-o", "filterwarnings=", f"--junitxml={report}", *words]
+        command += ["--continue-on-collection-errors", "-o", "filterwarnings=", f"--junitxml={report}", *words]
         known = os.environ.get("PYTHONPATH", "")
-        paths = {"PYTHONPATH": f"{name}:{ROOT}:{known}", "PATH": "/usr/bin:/bin", "HOME": name}
+        # Not the root of this repository: its tests have the name of theirs.
+        (Path(name) / "geolake_nb").symlink_to(ROOT / "geolake_nb")
+        paths = {"PYTHONPATH": f"{name}:{folder}:{known}", "PATH": "/usr/bin:/bin", "HOME": name}
         subprocess.run(command, cwd=folder, env=paths, stdout=subprocess.DEVNULL, check=False)
         if not report.exists():
             raise SystemExit(f"pytest wrote no report; is {folder} a checkout of iceberg-python?")
@@ -61,7 +69,7 @@ def main(folder: Path, words: list[str]) -> int:
     differing = {name: pair for name, pair in differing.items() if pair[0] != pair[1]}
     for name, (before, after) in sorted(differing.items()):
         print(f"{name}: {before} alone, {after} with the bridge")
-    return 1 if differing else 0
+    return 1 if differing.keys() - LACKING else 0
 
 
 if __name__ == "__main__":
