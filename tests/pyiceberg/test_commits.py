@@ -52,7 +52,16 @@ def test_two_writers_lose_and_double_nothing(bridge, tmp_path):
 
 @pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_the_table_as_it_was_or_as_it_becomes(tmp_path):
-    command = [sys.executable, "-m", "tests.pyiceberg.dying_commits", str(tmp_path)]
+    kill_at_each_step(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_while_it_talks_to_a_server_leaves_one_of_both(rest_server, tmp_path):
+    kill_at_each_step(str(tmp_path), rest_server[0])
+
+
+def kill_at_each_step(*words):
+    command = [sys.executable, "-m", "tests.pyiceberg.dying_commits", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     states = [json.loads(line) for line in done.stdout.splitlines()]
