@@ -216,20 +216,21 @@ def test_the_metrics_mode_of_a_column_is_respected(bridge, catalog, mode, counts
     assert (file.value_counts, file.lower_bounds) == (counts, bounds)
 
 
-def test_shapes_in_structs_have_bounds_and_those_in_lists_have_none(bridge, catalog):
+@pytest.mark.parametrize("given", ["GeoArrow", "WKB"])
+def test_shapes_in_structs_have_bounds_and_those_in_lists_have_none(bridge, catalog, given):
     schema = Schema(
         NestedField(1, "s", StructType(NestedField(3, "g", GeometryType()))),
         NestedField(2, "l", ListType(4, GeometryType(), element_required=False)),
     )
     point = wkb("POINT (1 2)")
-    extension = geo_array([point, None])
+    column = geo_array if given == "GeoArrow" else pa.array
     table = pa.table({
-        "s": pa.StructArray.from_arrays([extension], ["g"]),
-        "l": pa.ListArray.from_arrays([0, 1, 2], geo_array([point, point])),
+        "s": pa.StructArray.from_arrays([column([point, None, None])], ["g"], mask=pa.array([False, False, True])),
+        "l": pa.ListArray.from_arrays(pa.array([0, 1, None, 2], pa.int32()), column([point, point])),
     })  # fmt: skip
     file = written(catalog, schema, table)
     assert (file.lower_bounds, file.upper_bounds) == ({3: doubles(1, 2)}, {3: doubles(1, 2)})
-    assert file.null_value_counts[3] == 1
+    assert file.null_value_counts[3] == 2
 
 
 def geo_array(values):
