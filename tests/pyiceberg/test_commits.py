@@ -99,6 +99,20 @@ def test_an_append_is_tried_again_on_what_another_writer_committed(bridge, catal
     assert listed == {path.rpartition("/")[2] for path in used}
 
 
+def test_an_append_to_another_branch_is_tried_again_too(bridge, catalog):
+    table = make_table(catalog, **{"commit.retry.min-wait-ms": "1"})
+    table.append(rows(0))
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "side").commit()
+    other = catalog.load_table("ns.places")
+    table.append(rows(10))
+    other.append(rows(20), branch="side")
+    snapshots = other.metadata.snapshots
+    numbered = [(snapshot.sequence_number, snapshot.first_row_id, snapshot.added_rows) for snapshot in snapshots]
+    assert numbered == [(1, 0, 3), (2, 3, 3), (3, 6, 3)]
+    assert sorted(other.scan().use_ref("side").to_arrow()["id"].to_pylist()) == [0, 1, 2, 20, 21, 22]
+    assert sorted(other.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 10, 11, 12]
+
+
 def test_a_commit_that_landed_is_not_repeated_when_its_answer_is_lost(bridge, catalog, monkeypatch):
     table = make_table(catalog, **{"commit.retry.min-wait-ms": "1"})
     commit, calls = catalog.commit_table, []

@@ -239,6 +239,17 @@ def geo_array(values):
     return ga.wkb().with_crs("OGC:CRS84").wrap_array(pa.array(values, pa.binary()))
 
 
+def test_a_file_without_shapes_does_not_unmark_the_others(bridge, catalog):
+    """Readers prune by the bounds of geographies where these are marked to hold the edges."""
+    table = make_table(catalog)
+    with table.transaction() as transaction:
+        transaction.update_spec().add_identity("name").commit()
+    some = rows(0).to_pydict()
+    table.append(pa.table({**some, "geog": pa.array([*some["geog"][:2], None], pa.binary())}))
+    assert table.current_snapshot().summary["geolake_nb.geography-bounds"] == "4"
+    assert gl.open(table).explain(gl.st_intersects("geog", "POINT (1 -1)")).read.files == 1
+
+
 def test_a_stream_of_batches_is_written(bridge, catalog):
     table = make_table(catalog)
     table.append(rows(0).to_reader(max_chunksize=1))
