@@ -50,7 +50,7 @@ def _model_dump_json(self: pmd.TableMetadataV3, *args: Any, **kwargs: Any) -> st
 
 
 class StaleSnapshotError(CommitFailedException, ValueError):
-    """A snapshot whose numbers another commit has taken, perhaps on another branch; it is built anew and tried again."""
+    """A snapshot whose numbers another commit has taken, perhaps on another branch: it is built and tried again."""
 
 
 def _add_snapshot(
