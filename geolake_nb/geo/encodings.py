@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.crs import Crs
     from geolake_nb.model.types import GeographyType
 
-__all__ = ["IsoWkb", "StoredShapes", "srid_of", "srids_of", "stored_shapes", "to_iso_wkb", "to_text"]
+__all__ = ["IsoWkb", "StoredShapes", "may_be_ewkb", "srid_of", "srids_of", "stored_shapes", "to_iso_wkb", "to_text"]
 
 
 class IsoWkb(NamedTuple):
@@ -80,6 +80,28 @@ def to_iso_wkb(array: pa.Array) -> IsoWkb:
     there = None if not array.null_count else pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
     buffers = [there, pa.py_buffer(ends), pa.py_buffer(out)]
     return IsoWkb(pa.Array.from_buffers(array.type, rows, buffers, null_count=array.null_count), rows_by_srid)
+
+
+def may_be_ewkb(array: pa.Array) -> bool:
+    """Whether a value has the flags of EWKB, or may have them inside; values need not be readable.
+
+    >>> point = bytes.fromhex("0101000000000000000000F03F0000000000000040")
+    >>> may_be_ewkb(pa.array([point, None])), may_be_ewkb(pa.array([point[:4] + b"\\x80" + point[5:]]))
+    (False, True)
+    """
+    from geolake_nb.geo import wkb_iso_kernel as kernel
+
+    if len(array) == array.null_count:
+        return False
+    validity, offsets, data = array.buffers()
+    return not kernel.simple(
+        0 if data is None else data.address,
+        offsets.address,
+        pa.types.is_large_binary(array.type),
+        0 if validity is None else validity.address,
+        array.offset,
+        len(array),
+    )
 
 
 def to_text(values: Sequence[bytes | None], encoding: GeometryEncoding) -> tuple[list[str | None], dict[int, str]]:

@@ -9,7 +9,7 @@ from numba import njit
 
 from geolake_nb.geo.wkb_kernel import NO_SRID, _load_i64, _load_u8, _load_u32, _set_byte, _set_int
 
-__all__ = ["MIXED_SRIDS", "NO_SRID", "measure", "rewrite"]
+__all__ = ["MIXED_SRIDS", "NO_SRID", "measure", "rewrite", "simple"]
 
 MIXED_SRIDS = -(2**41)
 """The SRID of a value whose parts have different ones."""
@@ -93,6 +93,22 @@ def measure(data, offsets, wide, validity, first, rows, sizes, srids):
         _set_int(sizes, row, size)
         changed += 1 if flagged else 0
     return changed
+
+
+@njit("boolean(int64, int64, boolean, int64, int64, int64)", nogil=True, error_model="numpy", cache=True)
+def simple(data, offsets, wide, validity, first, rows):
+    """Whether every value starts as a point, a line or a polygon without flags; values need not be readable."""
+    for row in range(rows):
+        index = first + row
+        if _is_null(validity, index):
+            continue
+        at = _edge(offsets, wide, index)
+        if _edge(offsets, wide, index + 1) - at < 5:
+            return False
+        raw = np.int64(_load_u32(data + at + 1, _load_u8(data + at, False) == 0))
+        if raw & 0xE0000000 or not 1 <= raw % 1000 <= 3:
+            return False
+    return True
 
 
 @njit("void(int64, int64, boolean, int64, int64, int64, int64)", nogil=True, error_model="numpy", cache=True)

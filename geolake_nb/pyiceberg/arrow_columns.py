@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg.io import pyarrow as pia
 from pyiceberg.table import Transaction
 from pyiceberg.table.inspect import InspectTable
-from pyiceberg.types import BinaryType, GeographyType, GeometryType
+from pyiceberg.types import BinaryType, GeographyType, GeometryType, ListType, StructType
 
 from geolake_nb.errors import SchemaError
 from geolake_nb.model.crs import Crs
@@ -45,58 +45,93 @@ def arrow_type(type_: GeometryType | GeographyType) -> pa.DataType:
 
 
 def with_geo_columns(rows: pa.Table | pa.RecordBatchReader, schema: Schema) -> pa.Table | pa.RecordBatchReader:
-    """The rows with the geo columns of a table in its own types.
+    """The rows with the geo columns of a table in its own types, also inside structs and lists.
 
     They may be given as WKB or EWKB in binary columns, or as GeoArrow in the CRS of the column or in none.
     """
-    geo = {field.name: field.field_type for field in schema.fields if is_geo(field.field_type)}
-    fields = [_field(field, geo[field.name]) if field.name in geo else field for field in rows.schema]
-    if not geo.keys() & set(rows.schema.names):
+    types = {field.name: field.field_type for field in schema.fields if _holds_geo(field.field_type)}
+    fields = [
+        field.with_type(_target(field.type, types[field.name], field.name)) if field.name in types else field
+        for field in rows.schema
+    ]
+    if not types.keys() & set(rows.schema.names):
         return rows
     target = pa.schema(fields, metadata=rows.schema.metadata)
-    if isinstance(rows, pa.Table):
-        columns = [
-            _converted(column, field) if field.name in geo else column
-            for column, field in zip(rows.columns, target, strict=True)
-        ]
-        return pa.Table.from_arrays(columns, schema=target)
-    return pa.RecordBatchReader.from_batches(target, _converted_batches(rows, target, geo.keys()))
+    if isinstance(rows, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(target, _converted_batches(rows, target))
+    columns = [
+        pa.chunked_array([_converted(chunk, field) for chunk in column.chunks], field.type)
+        for column, field in zip(rows.columns, target, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=target)
 
 
-def _field(field: pa.Field, type_: Any) -> pa.Field:
-    """The field in the type of the table, if its values can be given in that."""
-    where = f"column {field.name}"
+def _holds_geo(type_: IcebergType) -> bool:
+    if isinstance(type_, StructType):
+        return any(_holds_geo(field.field_type) for field in type_.fields)
+    if isinstance(type_, ListType):
+        return _holds_geo(type_.element_type)
+    return is_geo(type_)
+
+
+def _target(given: pa.DataType, type_: IcebergType, where: str) -> pa.DataType:
+    """The Arrow type of a column of the table, if its values can be given in that."""
+    if isinstance(type_, StructType) and pa.types.is_struct(given):
+        inside = {field.name: field.field_type for field in type_.fields}
+        parts = [given.field(index) for index in range(given.num_fields)]
+        return pa.struct([
+            part.with_type(_target(part.type, inside[part.name], f"{where}.{part.name}"))
+            if part.name in inside
+            else part
+            for part in parts
+        ])  # fmt: skip
+    if isinstance(type_, ListType) and (pa.types.is_list(given) or pa.types.is_large_list(given)):
+        element = given.value_field.with_type(_target(given.value_type, type_.element_type, where))
+        return pa.list_(element) if pa.types.is_list(given) else pa.large_list(element)
+    if not isinstance(type_, GeometryType | GeographyType):
+        return given
     if isinstance(type_, GeographyType) and type_.algorithm != "spherical":
         raise SchemaError(
             f"pyarrow cannot write GEOGRAPHY with {type_.algorithm} edges",
-            where=where,
+            where=f"column {where}",
             remedy="write the rows with Spark",
         )
-    crs, _ = _crs_and_edges(field.type)
+    crs, _ = _crs_and_edges(given)
     wanted = core_type(type_)
     if crs is not None and wanted is not None and not crs.same_as(wanted.crs):
         raise SchemaError(
             f"the column is in {wanted.crs.name}, and the rows are in {crs.name}",
-            where=where,
+            where=f"column {where}",
             remedy="transform them first, such as with to_crs of geopandas",
         )
-    return field.with_type(arrow_type(type_))
+    return arrow_type(type_)
 
 
-def _converted_batches(rows: pa.RecordBatchReader, target: pa.Schema, geo: Any) -> Iterator[pa.RecordBatch]:
+def _converted_batches(rows: pa.RecordBatchReader, target: pa.Schema) -> Iterator[pa.RecordBatch]:
     for batch in rows:
-        columns = [
-            _array(column, field) if field.name in geo else column
-            for column, field in zip(batch.columns, target, strict=True)
-        ]
+        columns = [_converted(column, field) for column, field in zip(batch.columns, target, strict=True)]
         yield pa.RecordBatch.from_arrays(columns, schema=target)
 
 
-def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    return pa.chunked_array([_array(chunk, field) for chunk in column.chunks], field.type)
+def _converted(array: pa.Array, field: pa.Field) -> pa.Array:
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType) and kind.extension_name == _WKB:
+        return _shapes(array, field)
+    if kind == array.type:
+        return array
+    if pa.types.is_struct(kind):
+        parts = [kind.field(index) for index in range(kind.num_fields)]
+        children = [_converted(child, part) for child, part in zip(array.flatten(), parts, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=parts, mask=array.is_null() if array.null_count else None)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        values = _converted(array.values, kind.value_field)
+        return pa.Array.from_buffers(
+            kind, len(array), array.buffers()[:2], array.null_count, array.offset, children=[values]
+        )
+    return array
 
 
-def _array(array: pa.Array, field: pa.Field) -> pa.Array:
+def _shapes(array: pa.Array, field: pa.Field) -> pa.Array:
     if isinstance(array.type, pa.BaseExtensionType):
         if array.type.extension_name != _WKB:
             import geoarrow.pyarrow as ga
@@ -117,9 +152,11 @@ def _array(array: pa.Array, field: pa.Field) -> pa.Array:
 def _iso(values: pa.Array) -> pa.Array:
     """EWKB as ISO WKB, which Iceberg stores; a column with values that cannot be read stays as it is."""
     try:
-        from geolake_nb.geo.encodings import to_iso_wkb
+        from geolake_nb.geo.encodings import may_be_ewkb, to_iso_wkb
         from geolake_nb.geo.wkb_scan import Scan
     except ImportError:  # numba is absent
+        return values
+    if not may_be_ewkb(values):
         return values
     scan = Scan()
     scan.add(values)

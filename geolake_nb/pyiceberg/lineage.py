@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Transaction
 from pyiceberg.table import metadata as pmd
 from pyiceberg.table import update as updates
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
 
 __all__ = ["next_row_id", "patches"]
 
@@ -47,20 +49,30 @@ def _model_dump_json(self: pmd.TableMetadataV3, *args: Any, **kwargs: Any) -> st
     return json.dumps({**json.loads(text), _NEXT_ROW_ID: next_row_id(self)}, separators=(",", ":"), ensure_ascii=False)
 
 
+class StaleSnapshotError(CommitFailedException, ValueError):
+    """A snapshot whose numbers another commit has taken, perhaps on another branch: it is built and tried again."""
+
+
 def _add_snapshot(
     update: updates.AddSnapshotUpdate, base_metadata: Any, context: updates._TableMetadataUpdateContext
 ) -> TableMetadata:
-    if base_metadata.format_version == _VERSION:
-        base_metadata = base_metadata.model_copy(update={"next_row_id": next_row_id(base_metadata)})
-        _check_sequence(update, base_metadata)
-    return _added(update, base_metadata, context)
-
-
-def _check_sequence(update: updates.AddSnapshotUpdate, base: Any) -> None:
-    # PyIceberg checks this of version 2 alone.
+    if base_metadata.format_version != _VERSION:
+        return _added(update, base_metadata, context)
+    base = base_metadata.model_copy(update={"next_row_id": next_row_id(base_metadata)})
     snapshot = update.snapshot
+    _check_sequence(snapshot, base)
+    try:
+        return _added(update, base, context)
+    except ValueError as problem:
+        if snapshot.first_row_id is not None and snapshot.first_row_id < base.next_row_id:
+            raise StaleSnapshotError(str(problem)) from None
+        raise
+
+
+def _check_sequence(snapshot: Snapshot, base: Any) -> None:
+    # PyIceberg checks this of version 2 alone.
     if snapshot.parent_snapshot_id is not None and (snapshot.sequence_number or 0) <= base.last_sequence_number:
-        raise ValueError(
+        raise StaleSnapshotError(
             f"Cannot add snapshot with sequence number {snapshot.sequence_number} "
             f"older than last sequence number {base.last_sequence_number}"
         )
@@ -120,8 +132,7 @@ def _commit_with_ids(self: Any) -> updates.UpdatesAndRequirements:
 def _marked_summary(self: Any, *args: Any, **kwargs: Any) -> Any:
     """The summary, with the geographies whose bounds in all new files cover their edges."""
     summary = _summary(self, *args, **kwargs)
-    marks = [manifests.covers_edges(file) for file in self._added_data_files]
-    if marks and (ids := frozenset.intersection(*marks)):
+    if ids := manifests.common_edges(self._added_data_files):
         summary[EDGES] = edge_mark(ids)
     return summary
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO, InputFile, OutputFile
 
-__all__ = ["RowIds", "covers_edges", "first_row_id", "mark_edges", "patches", "row_ids"]
+__all__ = ["RowIds", "common_edges", "covers_edges", "first_row_id", "mark_edges", "patches", "row_ids"]
 
 _VERSION: Literal[3] = 3
 _FIRST_ROW_ID = 16
@@ -64,6 +64,15 @@ def covers_edges(file: pm.DataFile) -> frozenset[int]:
     """The ids of the geographies whose bounds are known to cover their edges."""
     ids: frozenset[int] = getattr(file, _EDGE_IDS, frozenset())
     return ids
+
+
+def common_edges(files: Iterable[pm.DataFile]) -> frozenset[int]:
+    """The geographies whose bounds cover their edges in every file that has bounds of them."""
+    listed = list(files)
+    ids = frozenset[int]().union(*map(covers_edges, listed))
+    return frozenset(
+        id_ for id_ in ids if all(id_ in covers_edges(file) or id_ not in (file.lower_bounds or {}) for file in listed)
+    )
 
 
 class _ManifestFile(AvroFile[Any]):
@@ -174,8 +183,7 @@ class ManifestWriterV3(pm.ManifestWriterV2):
     def _meta(self) -> dict[str, str]:
         meta = super()._meta
         live = [entry for entry in self._held.entries if entry.status != pm.ManifestEntryStatus.DELETED]
-        marks = [covers_edges(entry.data_file) for entry in live]
-        ids = frozenset.intersection(*marks) if marks else frozenset()
+        ids = common_edges(entry.data_file for entry in live)
         return {**meta, "schema": with_java_types(meta["schema"]), **({EDGES: edge_mark(ids)} if ids else {})}
 
     def new_writer(self) -> Any:

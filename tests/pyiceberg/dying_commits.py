@@ -1,7 +1,8 @@
-"""Appends that are killed at every step of their commit: `python -m tests.pyiceberg.dying_commits FOLDER`.
+"""Appends that are killed at every step of their commit: `python -m tests.pyiceberg.dying_commits FOLDER [REST]`.
 
 Each append runs in a process of its own, forked before any thread is started, which kills itself before or after one
-file that it writes or one statement that it sends. What is left is printed, a line of JSON for each step.
+file that it writes, one statement that it sends to SQLite, or one request to the REST server at the address REST. What
+is left is printed, a line of JSON for each step.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import requests
 from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import PyArrowFile
 from sqlalchemy import event
@@ -24,7 +26,9 @@ from tests.pyiceberg.geo_rows import make_table, rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_MOST = 200
+_MAX_STEPS = 200
+NAMESPACE = "killed"
+REST = sys.argv[2] if len(sys.argv) > 2 else ""
 
 
 class Steps:
@@ -44,7 +48,7 @@ class Steps:
 def append(folder: Path, last: int | None) -> int:
     """Append rows, and die at a step; the number of steps of one that lives."""
     catalog = opened(folder)
-    table = catalog.load_table("ns.t")
+    table = catalog.load_table(f"{NAMESPACE}.t")
     steps = Steps(last)
     create = PyArrowFile.create
 
@@ -55,6 +59,19 @@ def append(folder: Path, last: int | None) -> int:
         return Counted(stream, steps)
 
     PyArrowFile.create = counted
+    if REST:
+        send = requests.Session.send
+
+        def sent(self: requests.Session, *words: Any, **options: Any) -> Any:
+            steps.step()
+            answer = send(self, *words, **options)
+            steps.step()
+            return answer
+
+        requests.Session.send = sent
+        table.append(rows(1000, count=2))
+        steps.step()
+        return steps.count
     for name in ("before_cursor_execute", "after_cursor_execute"):
         event.listen(catalog.engine, name, lambda *_: steps.step())
     event.listen(catalog.engine, "commit", lambda *_: steps.step())
@@ -90,7 +107,9 @@ class Counted:
 
 
 def opened(folder: Path) -> Any:
-    """The catalog in a folder."""
+    """The catalog in a folder, or that of the server."""
+    if REST:
+        return load_catalog("lake", type="rest", uri=REST)
     uri = f"sqlite:///{folder}/catalog.db"
     return load_catalog("lake", type="sql", uri=uri, warehouse=f"file://{folder}/warehouse")
 
@@ -98,14 +117,14 @@ def opened(folder: Path) -> Any:
 def prepare(folder: Path) -> int:
     """A table with some rows."""
     catalog = opened(folder)
-    catalog.create_namespace("ns")
-    make_table(catalog, "ns.t").append(rows(0))
+    catalog.create_namespace(NAMESPACE)
+    make_table(catalog, f"{NAMESPACE}.t").append(rows(0))
     return 0
 
 
 def state(folder: Path) -> dict[str, Any]:
     """What others find: the rows, and what is known of the snapshots."""
-    table = opened(folder).load_table("ns.t")
+    table = opened(folder).load_table(f"{NAMESPACE}.t")
     return {
         "rows": sorted(table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()),
         "next_row_id": table.metadata.next_row_id,
@@ -143,7 +162,7 @@ def main(folder: Path) -> None:
     geo.enable()
     import_module("geolake_nb.geo.wkb_scan")  # once, and not in each process
     forked(lambda: prepare(folder))
-    for last in range(_MOST):
+    for last in range(_MAX_STEPS):
         done = forked(lambda last=last: append(folder, last))
         print(json.dumps({"step": last, "lived": done is not None, **forked(lambda: state(folder))}), flush=True)
         if done is not None:

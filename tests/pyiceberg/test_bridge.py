@@ -9,7 +9,18 @@ from importlib import metadata
 import pytest
 from pyiceberg import manifest, schema, types
 from pyiceberg.catalog import rest
-from pyiceberg.expressions import BooleanExpression, EqualTo, visitors
+from pyiceberg.expressions import (
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    In,
+    IsNull,
+    Not,
+    Or,
+    StartsWith,
+    visitors,
+)
 from pyiceberg.io import pyarrow as pia
 from pyiceberg.table import CommitTableRequest, StaticTable, Transaction, inspect, update
 from pyiceberg.table import metadata as table_metadata
@@ -154,3 +165,49 @@ def test_tables_of_version_2_are_written_as_before(catalog):
         assert written("ns.bridged") == alone
     finally:
         geo.disable()
+
+
+def public_behaviour():
+    """A sample of what PyIceberg does where no geo column is concerned."""
+    plain = [
+        types.BooleanType(), types.IntegerType(), types.LongType(), types.FloatType(), types.DoubleType(),
+        types.DecimalType(9, 2), types.DateType(), types.TimeType(), types.TimestampType(), types.TimestamptzType(),
+        types.StringType(), types.UUIDType(), types.BinaryType(), types.FixedType(3),
+        types.ListType(9, types.StringType()), types.StructType(types.NestedField(8, "x", types.LongType())),
+    ]  # fmt: skip
+    fields = [types.NestedField(100 + number, f"c{number}", type_) for number, type_ in enumerate(plain)]
+    table = schema.Schema(*fields)
+    filters = [
+        EqualTo("c1", 1), Or(IsNull("c10"), In("c2", [1, 2])), Not(And(GreaterThan("c4", 1.5), StartsWith("c10", "a"))),
+    ]  # fmt: skip
+    yield table.model_dump_json()
+    yield str(pia.schema_to_pyarrow(table))
+    yield repr(pia._pyarrow_to_schema_without_ids(pia.schema_to_pyarrow(table, include_field_ids=False)))
+    yield [(str(type_), repr(type_), type_.model_dump_json()) for type_ in (*plain, *GEO)]
+    for filter_ in filters:
+        yield filter_.model_dump_json()
+        yield repr(BooleanExpression.model_validate_json(filter_.model_dump_json()))
+        bound = visitors.bind(table, visitors.rewrite_not(filter_), case_sensitive=True)
+        yield repr(bound)
+        yield str(pia.expression_to_pyarrow(bound))
+        yield visitors.extract_field_ids(bound)
+        yield repr(visitors.translate_column_names(bound, table))
+    for value in ("no type", "geometry(", {"type": "st-nothing", "term": "c1"}, {"type": "eq"}):
+        model = types.IcebergType if isinstance(value, str) else BooleanExpression
+        with pytest.raises((ValueError, TypeError, types.ValidationError)) as caught:
+            model.model_validate(value)
+        yield type(caught.value).__name__
+
+
+GEO = (types.GeometryType(), types.GeometryType("EPSG:3857"), types.GeographyType("EPSG:4326", "planar"))
+
+
+def test_public_behaviour_elsewhere_is_the_same():
+    geo.disable()
+    alone = list(public_behaviour())
+    geo.enable()
+    try:
+        assert list(public_behaviour()) == alone
+    finally:
+        geo.disable()
+    assert list(public_behaviour()) == alone

@@ -52,7 +52,16 @@ def test_two_writers_lose_and_double_nothing(bridge, tmp_path):
 
 @pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_the_table_as_it_was_or_as_it_becomes(tmp_path):
-    command = [sys.executable, "-m", "tests.pyiceberg.dying_commits", str(tmp_path)]
+    kill_at_each_step(str(tmp_path))
+
+
+@pytest.mark.slow
+def test_a_writer_that_is_killed_while_it_talks_to_a_server_leaves_one_of_both(rest_server, tmp_path):
+    kill_at_each_step(str(tmp_path), rest_server[0])
+
+
+def kill_at_each_step(*words):
+    command = [sys.executable, "-m", "tests.pyiceberg.dying_commits", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     states = [json.loads(line) for line in done.stdout.splitlines()]
@@ -88,6 +97,20 @@ def test_an_append_is_tried_again_on_what_another_writer_committed(bridge, catal
     }
     used |= {snapshot.manifest_list for snapshot in other.metadata.snapshots}
     assert listed == {path.rpartition("/")[2] for path in used}
+
+
+def test_an_append_to_another_branch_is_tried_again_too(bridge, catalog):
+    table = make_table(catalog, **{"commit.retry.min-wait-ms": "1"})
+    table.append(rows(0))
+    table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "side").commit()
+    other = catalog.load_table("ns.places")
+    table.append(rows(10))
+    other.append(rows(20), branch="side")
+    snapshots = other.metadata.snapshots
+    numbered = [(snapshot.sequence_number, snapshot.first_row_id, snapshot.added_rows) for snapshot in snapshots]
+    assert numbered == [(1, 0, 3), (2, 3, 3), (3, 6, 3)]
+    assert sorted(other.scan().use_ref("side").to_arrow()["id"].to_pylist()) == [0, 1, 2, 20, 21, 22]
+    assert sorted(other.scan().to_arrow()["id"].to_pylist()) == [0, 1, 2, 10, 11, 12]
 
 
 def test_a_commit_that_landed_is_not_repeated_when_its_answer_is_lost(bridge, catalog, monkeypatch):

@@ -150,6 +150,13 @@ def test_pyiceberg_reads_and_appends_to_what_spark_writes(lake):
     table.append(rows(20, count=1))
     assert sorted(geo.scan(table).to_arrow()["id"].to_pylist()) == [0, 1, 3, 10, 12, 20]
     assert [row["id"] for row in by_id(sql(f"SELECT id FROM {full}"))] == [0, 1, 3, 10, 12, 20]
+    # The deletion vectors of files that an overwrite removes are of no effect any more.
+    with pytest.warns(UserWarning, match="falling back to copy-on-write"):
+        table.overwrite(rows(30))
+    assert [row["id"] for row in by_id(sql(f"SELECT id FROM {full}"))] == [30, 31, 32]
+    assert sorted(geo.scan(table).to_arrow()["id"].to_pylist()) == [30, 31, 32]
+    sql(f"DELETE FROM {full} WHERE id = 31")
+    assert sorted(geo.scan(table.refresh()).to_arrow()["id"].to_pylist()) == [30, 32]
 
 
 def test_schemas_evolve(lake):

@@ -9,6 +9,7 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import GeometryType
 
+from geolake_nb.pyiceberg.manifests import first_row_id
 from tests.pyiceberg.geo_rows import make_table, rows
 
 pytestmark = pytest.mark.spark
@@ -103,7 +104,7 @@ def test_iceberg_reads_manifest_lists_and_manifests(table, core, spark):
     live = [entry for manifest in ours.values() for entry in manifest.fetch_manifest_entry(table.io)]
     assert files == {
         entry.data_file.file_path: (
-            entry.data_file._data[16], entry.sequence_number, entry.file_sequence_number,
+            first_row_id(entry.data_file), entry.sequence_number, entry.file_sequence_number,
             entry.data_file.record_count, entry.data_file.partition[0],
         )
         for entry in live
@@ -137,6 +138,6 @@ def test_a_table_of_version_2_is_upgraded(bridge, catalog, core):
         for entry in manifest.fetch_manifest_entry(made.io)
     ]
     # Each row has an id of its own, and those that were given once stay.
-    ranges = sorted((entry.data_file._data[16], entry.data_file.record_count) for entry in entries)
+    ranges = sorted((first_row_id(entry.data_file), entry.data_file.record_count) for entry in entries)
     assert ranges == [(0, 1), (1, 3), (4, 3), (7, 1)]
     assert pa.concat_tables([plain, plain]).num_rows + 2 == made.scan().to_arrow().num_rows

@@ -216,26 +216,38 @@ def test_the_metrics_mode_of_a_column_is_respected(bridge, catalog, mode, counts
     assert (file.value_counts, file.lower_bounds) == (counts, bounds)
 
 
-def test_shapes_in_structs_have_bounds_and_those_in_lists_have_none(bridge, catalog):
+@pytest.mark.parametrize("given", ["GeoArrow", "WKB"])
+def test_shapes_in_structs_have_bounds_and_those_in_lists_have_none(bridge, catalog, given):
     schema = Schema(
         NestedField(1, "s", StructType(NestedField(3, "g", GeometryType()))),
         NestedField(2, "l", ListType(4, GeometryType(), element_required=False)),
     )
     point = wkb("POINT (1 2)")
-    extension = geo_array([point, None])
+    column = geo_array if given == "GeoArrow" else pa.array
     table = pa.table({
-        "s": pa.StructArray.from_arrays([extension], ["g"]),
-        "l": pa.ListArray.from_arrays([0, 1, 2], geo_array([point, point])),
+        "s": pa.StructArray.from_arrays([column([point, None, None])], ["g"], mask=pa.array([False, False, True])),
+        "l": pa.ListArray.from_arrays(pa.array([0, 1, None, 2], pa.int32()), column([point, point])),
     })  # fmt: skip
     file = written(catalog, schema, table)
     assert (file.lower_bounds, file.upper_bounds) == ({3: doubles(1, 2)}, {3: doubles(1, 2)})
-    assert file.null_value_counts[3] == 1
+    assert file.null_value_counts[3] == 2
 
 
 def geo_array(values):
     import geoarrow.pyarrow as ga
 
     return ga.wkb().with_crs("OGC:CRS84").wrap_array(pa.array(values, pa.binary()))
+
+
+def test_a_file_without_shapes_does_not_unmark_the_others(bridge, catalog):
+    """Readers prune by the bounds of geographies where these are marked to hold the edges."""
+    table = make_table(catalog)
+    with table.transaction() as transaction:
+        transaction.update_spec().add_identity("name").commit()
+    some = rows(0).to_pydict()
+    table.append(pa.table({**some, "geog": pa.array([*some["geog"][:2], None], pa.binary())}))
+    assert table.current_snapshot().summary["geolake_nb.geography-bounds"] == "4"
+    assert gl.open(table).explain(gl.st_intersects("geog", "POINT (1 -1)")).read.files == 1
 
 
 def test_a_stream_of_batches_is_written(bridge, catalog):
