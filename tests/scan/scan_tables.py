@@ -449,12 +449,21 @@ def write_iceberg(draw: random.Random, folder: Path, files: Sequence[pa.Table]) 
     return Made(str(folder), _full(full), tuple(COLUMNS))
 
 
+def _as_text(table: pa.Table, encoding: str) -> pa.Table:
+    """The rows with the geometries that the text of an encoding stands for: it may lack the last bit of a number."""
+    shapes = shapely.from_wkb(np.array(table["geom"].to_pylist(), object))
+    texts = np.array(encode(shapes, encoding).to_pylist(), object)
+    read = shapely.from_wkt(texts) if encoding == "wkt" else shapely.from_geojson(texts)
+    wkb = pa.array(shapely.to_wkb(read, flavor="iso").tolist(), pa.binary())
+    return table.set_column(table.column_names.index("geom"), table.schema.field("geom"), wkb)
+
+
 def write_havasu(draw: random.Random, folder: Path, files: Sequence[pa.Table]) -> Made:
     """Each encoding in turn; GeoJSON and WKT have no words for a vertex that is not a number."""
     files = [without_small_integers(table) for table in files]
     encoding = draw.choice(("ewkb", "wkb", "wkt", "geojson"))
     if encoding in ("wkt", "geojson"):
-        files = [_without_nan(table) for table in files]
+        files = [_as_text(_without_nan(table), encoding) for table in files]
     folder.mkdir(parents=True)
     physical = "string" if encoding in ("wkt", "geojson") else "binary"
     geo = {"geom": (physical, {"havasu.geometry-encoding": encoding})}
