@@ -10,19 +10,25 @@ import shapely
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["make_points", "rows_of"]
+__all__ = ["make_points", "points_of", "rows_of"]
 
 
 def make_points(spark: SparkSession, path: str, *, rows: int, files: int, seed: int = 7) -> None:
     """`id, name, geom`: points all over the Earth, in no order, a null in every hundred."""
-    draw = random.Random(seed)
-    data = []
-    for number in range(rows):
-        point = shapely.Point(draw.uniform(-180, 180), draw.uniform(-90, 90))
-        data.append((number, f"name {number}", None if number % 100 == 99 else bytearray(shapely.to_wkb(point))))
+    data = [
+        (number, f"name {number}", None if point is None else bytearray(shapely.to_wkb(point)))
+        for number, point in enumerate(points_of(rows, seed=seed))
+    ]
     frame = spark.createDataFrame(data, "id long, name string, wkb binary").repartition(files)
     geo = frame.selectExpr("id", "name", "st_geomfromwkb(wkb, 4326) AS geom")
     geo.write.format("delta").mode("append").save(path)
+
+
+def points_of(rows: int, *, seed: int = 7) -> list[shapely.Point | None]:
+    """The points of these rows."""
+    draw = random.Random(seed)
+    points = [shapely.Point(draw.uniform(-180, 180), draw.uniform(-90, 90)) for _ in range(rows)]
+    return [None if number % 100 == 99 else point for number, point in enumerate(points)]
 
 
 def rows_of(spark: SparkSession, path: str, *, version: int | None = None) -> list[tuple[int, str, bytes | None]]:

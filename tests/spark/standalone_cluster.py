@@ -69,8 +69,11 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+WINDOW = "ST_Intersects(geom, ST_MakeEnvelope(-20, -20, 20, 20))"
+
+
 def main(master: str, folder: str) -> None:
-    """What the driver does: make a table with plain Spark, repair it, cluster it, and say what came of it."""
+    """What the driver does: make a table with plain Spark, repair, cluster and read it, and print what it saw."""
     import geolake_nb as gl
     from tests.spark.point_table import make_points
     from tests.spark_session import delta_session
@@ -84,6 +87,9 @@ def main(master: str, folder: str) -> None:
     after = sorted(map(tuple, spark.read.format("delta").load(table).select("id", "name").collect()))
     hosts = spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size()
     opened = gl.open(table)
+    gl.spark_source.register(spark)
+    rows = spark.read.format("geolake").option("partition_bytes", "4000").load(table)
+    window = spark.read.format("geolake").option("where", WINDOW).load(table)
     print(
         json.dumps(
             {
@@ -92,6 +98,9 @@ def main(master: str, folder: str) -> None:
                 "versions": [repaired.version, rewritten.version],
                 "files": len(opened.files),
                 "bounded": opened.files.table["geom.xmin"].null_count == 0,
+                "tasks": rows.rdd.getNumPartitions(),
+                "read_rows": rows.count(),
+                "ids_in_window": sorted(window.toArrow()["id"].to_pylist()),
             }
         )
     )

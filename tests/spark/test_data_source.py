@@ -184,20 +184,6 @@ print(json.dumps({"session": type(spark).__module__, "ids": sorted(rows), "rows"
 spark.stop()
 """
 
-_CLUSTER = """
-import json, sys
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.master(sys.argv[2]).config("spark.ui.enabled", "false")
-spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
-import geolake_nb as gl
-gl.spark_source.register(spark)
-frame = spark.read.format("geolake").option("partition_bytes", "4000").load(sys.argv[1])
-tasks = frame.rdd.getNumPartitions()
-rows = frame.where(sys.argv[3]).select("id").toArrow()["id"].to_pylist()
-print(json.dumps({"tasks": tasks, "ids": sorted(rows), "rows": frame.count()}))
-spark.stop()
-"""
-
 
 def run(script, path, url):
     command = [sys.executable, "-c", script, path, url, WINDOW]
@@ -216,12 +202,3 @@ def delta_table(spark, tmp_path_factory):
 def test_the_data_source_runs_over_spark_connect(delta_table):
     answer = run(_CONNECT, delta_table, "local[2]")
     assert answer == {"session": "pyspark.sql.connect.session", "ids": expected_ids(), "rows": COUNT}
-
-
-def test_the_data_source_runs_on_a_standalone_cluster(delta_table, tmp_path):
-    from tests.spark.standalone_cluster import standalone_cluster
-
-    with standalone_cluster(tmp_path) as url:
-        answer = run(_CLUSTER, delta_table, url)
-    assert answer["tasks"] > 1
-    assert (answer["ids"], answer["rows"]) == (expected_ids(), COUNT)
