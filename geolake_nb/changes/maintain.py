@@ -32,6 +32,9 @@ _SMALL = 0.5
 _GAIN = 0.05
 """A rewrite that saves less than this share of what a query reads is not made: it is within the error of estimates."""
 _MOST_OF = 0.9
+"""Where the budget does not reach the target, this share of what it can save is enough."""
+_EXCESS = 1.1
+"""A file that so many times the queries read of the best is clustered."""
 _STEPS = 14
 
 
@@ -134,7 +137,7 @@ def _spread(model: LayoutModel, chosen: NDArray[np.bool_], *, budget: int, near:
     if share <= near * best:
         return nothing
     excess = model.read_by - model.ideally_read_by
-    candidates = np.flatnonzero((excess > 0) & ~chosen)
+    candidates = np.flatnonzero((model.read_by > _EXCESS * model.ideally_read_by) & ~chosen)
     order = candidates[np.argsort(-excess[candidates], kind="stable")]
     spent = np.cumsum(model.size[order])
     order = order[spent <= budget - float(model.size[chosen].sum())]

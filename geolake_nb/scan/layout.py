@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from geolake_nb.model.display import Displayable
+from geolake_nb.scan.coverage import FEWEST_FILES
 from geolake_nb.scan.explanation import bytes_text
-from geolake_nb.scan.layout_model import LayoutModel
+from geolake_nb.scan.layout_model import LayoutModel, layout_column
 from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DECAYED_RATIO",
-    "MOST_MEASURED_FILES",
+    "TARGET_BYTES",
     "Layout",
     "LayoutVersion",
     "QueryShare",
+    "cheap_layout",
     "layout_of",
     "measured",
     "with_versions",
@@ -31,7 +33,9 @@ __all__ = [
 
 DECAYED_RATIO = 2.0
 """A layout is decayed where a query reads this many times the best."""
-MOST_MEASURED_FILES = 10_000
+TARGET_BYTES = 128_000_000
+"""The size of the files that a rewrite makes by default."""
+_MOST_FILES = 10_000
 """With more files, a layout is measured when it is asked for, and not on a card or in a check."""
 _WORTH = 0.05
 """A share of the bytes that is not worth a rewrite."""
@@ -173,6 +177,18 @@ def layout_of(
     """The score of a snapshot; `extent` is how wide and high a geometry is."""
     model = LayoutModel(snapshot, column, target_bytes=target_bytes, queries=queries, extent=extent)
     return measured(model)
+
+
+def cheap_layout(snapshot: Snapshot, *, target_bytes: int = TARGET_BYTES) -> Layout | None:
+    """The score for a card or a check; `None` where it would take long, or where files lack bounds."""
+    column = layout_column(snapshot)
+    if column is None or not FEWEST_FILES <= len(snapshot.files) <= _MOST_FILES:
+        return None
+    boxes = snapshot.files.boxes(column)
+    if not (boxes.known | boxes.only_null_or_empty).all():
+        return None
+    layout = layout_of(snapshot, column, target_bytes=target_bytes)
+    return None if layout.share is None else layout
 
 
 def measured(model: LayoutModel) -> Layout:

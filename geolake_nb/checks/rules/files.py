@@ -13,8 +13,8 @@ from geolake_nb.checks.rule import ICEBERG_FILE_SIZE, PARQUET_BOX, Fault, Needs,
 from geolake_nb.model.table_format import SpecReference
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.coverage import FEWEST_FILES, overlap_depth
-from geolake_nb.scan.layout import MOST_MEASURED_FILES, layout_of
-from geolake_nb.scan.layout_model import layout_column, partition_numbers
+from geolake_nb.scan.layout import TARGET_BYTES, cheap_layout
+from geolake_nb.scan.layout_model import partition_numbers
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -89,8 +89,6 @@ MAX_OVERLAP = 4.0
 """In a clustered table few boxes overlap; at this depth a query reads several files for each that it needs."""
 
 _TARGET = 512 * 2**20
-_NEW_FILES = 128_000_000
-"""What a rewrite makes by default."""
 _TARGET_PROPERTIES = ("delta.targetFileSize", "write.target-file-size-bytes")
 _UNITS = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2**30, "gb": 2**30}
 # A sixteenth of the target is small, four times it is large: 32 MB and 2 GB unless the table sets a target.
@@ -142,19 +140,13 @@ def _overlap(evidence: Evidence) -> Iterator[Fault | Skip]:
 
 
 def _decayed(evidence: Evidence) -> Iterator[Fault]:
-    column = layout_column(evidence.snapshot)
-    if column is None or not FEWEST_FILES <= evidence.count <= MOST_MEASURED_FILES:
-        return
-    boxes = evidence.snapshot.files.boxes(column)
-    if not (boxes.known | boxes.only_null_or_empty).all():
-        return  # without bounds nothing can be skipped: that is a finding of its own
-    size = target_size(evidence.snapshot.properties, _NEW_FILES)
-    layout = layout_of(evidence.snapshot, column, target_bytes=size)
-    if layout.decayed:
+    size = target_size(evidence.snapshot.properties, TARGET_BYTES)
+    layout = cheap_layout(evidence.snapshot, target_bytes=size)
+    if layout is not None and layout.decayed:
         what = f"a query reads {layout.share:.1%} of the bytes, and {layout.best:.1%} of files clustered anew"
         table = shlex.quote(evidence.snapshot.location)
-        command = None if size == _NEW_FILES else f"geolake maintain {table} --file-size {size}B"
-        yield Fault(what, Scope(column), command=command)
+        command = None if size == TARGET_BYTES else f"geolake maintain {table} --file-size {size}B"
+        yield Fault(what, Scope(layout.column), command=command)
 
 
 def _rewrite_to(evidence: Evidence, target: int) -> str:
