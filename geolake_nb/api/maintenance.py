@@ -73,9 +73,9 @@ def table_layout(
     entries = entries[at + 1 :][: count - 1]
     older = [table.at(entry.version).snapshot for entry in reversed(entries)]
     measured = [
-        layout_of(one, name, target_bytes=size, queries=wanted, extent=extent)
-        for one in older
-        if name in one.files.geo_columns
+        layout_of(earlier, name, target_bytes=size, queries=wanted, extent=extent)
+        for earlier in older
+        if name in earlier.files.geo_columns
     ]
     return with_versions(layout, [*measured, layout])
 

@@ -67,7 +67,7 @@ def choose_files(
     scores: list[str] = []
     if model is not None and measurable:
         spread = _spread(model, chosen, budget=budget, near=near)
-        wide = spread & (model.read_by >= 2 * model.ideally_read_by)
+        wide = spread & model.is_spread
         chosen |= spread
         reasons += [("wide", wide), ("overlapped", spread & ~wide)]
         score = measured(model)

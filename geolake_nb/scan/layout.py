@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from geolake_nb.model.display import Displayable
 from geolake_nb.scan.coverage import FEWEST_FILES
@@ -94,6 +95,8 @@ class Layout(Displayable):
     """An estimate of the same after a full re-clustering."""
     median: float | None
     """The share that the median query reads."""
+    spread_files: int
+    """Files that twice as many queries read as would read a file of the best layout: their rows lie far apart."""
     queries: tuple[QueryShare, ...]
     versions: tuple[LayoutVersion, ...] = ()
     """This version and earlier ones, the oldest first, where they were asked for."""
@@ -108,7 +111,8 @@ class Layout(Displayable):
         """Whether a query reads more than twice the best, and the difference is worth a rewrite."""
         if self.share is None or self.best is None:
             return False
-        return self.share > DECAYED_RATIO * self.best and self.share - self.best > _WORTH
+        # A single file that covers all others adds its own bytes to each query and no more.
+        return self.spread_files > 1 and self.share > DECAYED_RATIO * self.best and self.share - self.best > _WORTH
 
     def to_dict(self) -> dict[str, Any]:
         """The score with plain values, ready for JSON.
@@ -130,6 +134,7 @@ class Layout(Displayable):
             "best": self.best,
             "median": self.median,
             "ratio": self.ratio,
+            "spread_files": self.spread_files,
             "decayed": self.decayed,
             "queries": [group.to_dict() for group in self.queries],
             "versions": [entry.to_dict() for entry in self.versions],
@@ -187,7 +192,9 @@ def cheap_layout(snapshot: Snapshot, *, target_bytes: int = TARGET_BYTES) -> Lay
     boxes = snapshot.files.boxes(column)
     if not (boxes.known | boxes.only_null_or_empty).all():
         return None
-    layout = layout_of(snapshot, column, target_bytes=target_bytes)
+    # Files that are larger than the target are another matter than rows that lie far apart.
+    mean = int(pc.mean(snapshot.files.table["bytes"]).as_py() or 0)
+    layout = layout_of(snapshot, column, target_bytes=max(target_bytes, mean))
     return None if layout.share is None else layout
 
 
@@ -214,6 +221,7 @@ def measured(model: LayoutModel) -> Layout:
         share=float(model.shares.mean()) if measurable else None,
         best=float(model.best.mean()) if measurable else None,
         median=float(np.median(model.shares)) if measurable else None,
+        spread_files=int(model.is_spread.sum()) if measurable else 0,
         queries=tuple(groups) if measurable else (),
     )
 

@@ -222,6 +222,11 @@ class LayoutModel:
         count = np.bincount(ideal.points, minlength=len(self.size))
         return np.where(count > 0, total / np.maximum(count, 1), self.read_by)
 
+    @property
+    def is_spread(self) -> NDArray[np.bool_]:
+        """The files that twice as many queries read as would read a file of the best layout."""
+        return np.asarray((self.read_by > 0) & (self.read_by >= 2 * self.ideally_read_by), np.bool_)
+
     def read_of(self, files: NewFiles) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The share of their bytes that each query reads, and the share of the queries that read each of them."""
         known = PruneInput(Statistics(len(files.size), boxes={split_path(self.column): files.boxes}))

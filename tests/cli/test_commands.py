@@ -25,6 +25,7 @@ COMMANDS = {
     "row-groups": [],
     "explain": ["--box=11,51,12,52"],
     "engines": ["--box=11,51,12,52"],
+    "layout": [],
     "check": [],
 }
 
@@ -54,7 +55,8 @@ JSON_KEYS = {
     "row-groups": "row_groups",
     "explain": "table format version where query_crs read total levels reasons unusable if_complete engines notes",
     "engines": "location where rows rows_read seconds files row_groups unreadable agree verdicts engines facts",
-    "layout": "location version column files bytes target_bytes share best median ratio decayed queries versions",
+    "layout": "location version column files bytes target_bytes share best median ratio "
+    "spread_files decayed queries versions",
     "check": "table counts findings skipped_checks",
 }
 

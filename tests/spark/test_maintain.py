@@ -35,9 +35,9 @@ def rows_of(table: gl.Table) -> list[tuple[object, ...]]:
 def test_a_table_that_grew_is_maintained_once(format, tmp_path, spark):  # noqa: A002
     where = str(tmp_path / "t")
     columns = {"geom": gl.geometry("OGC:CRS84")}
-    gl.write(scattered(0), where, format=format, columns=columns, partition_by=["day"]).apply(spark=spark)
+    gl.write(scattered(0), where, format=format, columns=columns, partition_by=["day"], spark=spark)
     for start in range(1000, 6000, 1000):
-        gl.write(scattered(start), where, mode="append", columns=columns).apply(spark=spark)
+        gl.write(scattered(start), where, format=format, mode="append", columns=columns, spark=spark)
     table = gl.open(where)
     before, read = rows_of(table), table.layout(target_file_size=SIZE).share
     report = table.maintain(target_file_size=SIZE, spark=spark)
