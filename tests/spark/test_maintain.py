@@ -8,6 +8,9 @@ import pytest
 import shapely
 
 import geolake_nb as gl
+from tests.spark.named_iceberg import named, row
+
+__all__ = ["named"]
 
 pytestmark = pytest.mark.spark
 
@@ -48,3 +51,19 @@ def test_a_table_that_grew_is_maintained_once(format, tmp_path, spark):  # noqa:
     assert after.maintain(target_file_size=SIZE, spark=spark).steps == ()
     report.steps[-1].undo(spark=spark)
     assert rows_of(gl.open(where)) == before
+
+
+def test_an_iceberg_table_that_grew_is_maintained_once(named, spark):
+    table = named.make("ice.db.grown")
+    draw = np.random.default_rng(3)
+    for start in range(0, 200, 40):
+        points = shapely.points(draw.random((40, 2)) * 80)
+        named.insert(table, *(row(start + number, point, None) for number, point in enumerate(points)))
+    rows = f"SELECT id, st_asbinary(g) AS g, _row_id AS r FROM {table} ORDER BY id"
+    before = named.sql(rows)
+    assert named.open(table).layout(target_file_size=SIZE).share is None  # Spark writes no bounds
+    report = named.open(table).maintain(column="g", target_file_size=SIZE, spark=spark)
+    assert [step.verb for step in report.steps] == ["repair", "rewrite"]
+    assert named.sql(rows) == before
+    assert named.open(table).layout(target_file_size=SIZE).share < 0.75
+    assert named.open(table).maintain(target_file_size=SIZE, spark=spark).steps == ()
