@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from geolake_nb.api.opening import whole_number
 from geolake_nb.formats.registry import FORMATS, PARQUET
@@ -14,7 +14,11 @@ from geolake_nb.model.types import parse_column_types
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql import SparkSession
+
+    from geolake_nb.api.maintenance import MaintenanceReport, Queries
     from geolake_nb.api.plan import Plan
+    from geolake_nb.api.table import Table
     from geolake_nb.formats.base import Format, TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
@@ -130,6 +134,122 @@ class TablePlans:
             columns=parse_column_types(columns) if columns else None,
         )
         return self._plan(change)
+
+    def plan_maintain(
+        self,
+        *,
+        budget: int | str = "2GB",
+        target: float | None = None,
+        target_file_size: int | str = "128MB",
+        column: str | None = None,
+        queries: Queries | None = None,
+        repair: bool = True,
+        on_progress: Progress | None = None,
+    ) -> Plan:
+        """Rewrite the fewest files that bring the layout near its best: new ones, small ones, those with many deletes.
+
+        Bounds come first: where files lack them and they can be repaired, the plan is that repair, and the next plan
+        chooses files by them. Then `layout` measures what queries read, and files are taken in the order of what is
+        read of them in excess of the best, with the neighbours that they overlap. All others stay as they are. Once a
+        table is near its best, the plan is empty.
+
+        Args:
+            budget: how many bytes of files are rewritten at most, as a number or as text such as `2GB`.
+            target: how near to the best is near enough: 1.25, the default, is a quarter more than the best.
+            target_file_size: the size of the new files, as bytes or as text such as `128MB`.
+            column: the geo column to cluster by; by default the first with one value per row.
+            queries: what `layout` takes; by default windows where the rows are.
+            repair: repair missing bounds first.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            A plan of a rewrite, or of a repair; its notes say why files are rewritten.
+
+        Raises:
+            RefusedError: a feature of the table forbids the change, or the target is below 1.
+            NoGeoColumnError: `column` is not a geo column with one value per row.
+
+        Example:
+            >>> plan = t.plan_maintain()
+            >>> plan.change.verb.value, plan.apply().metrics["files_updated"]
+            ('repair', 3)
+            >>> gl.open("roads").plan_maintain().is_empty
+            True
+        """
+        from geolake_nb.api.maintenance import maintenance_change
+
+        change = maintenance_change(
+            self._changeable(),
+            self._storage,
+            self.snapshot,
+            budget=budget,
+            target=target,
+            target_file_size=target_file_size,
+            column=column,
+            queries=queries,
+            repair=repair,
+            on_progress=on_progress,
+        )
+        return self._plan(change)
+
+    def maintain(
+        self,
+        *,
+        budget: int | str = "2GB",
+        target: float | None = None,
+        target_file_size: int | str = "128MB",
+        column: str | None = None,
+        queries: Queries | None = None,
+        attempts: int = 3,
+        spark: SparkSession | None = None,
+        single_writer: bool = False,
+        on_progress: Progress | None = None,
+    ) -> MaintenanceReport:
+        """Plan and apply `plan_maintain`: a repair where one is needed, then one rewrite; for unattended jobs.
+
+        Where another writer commits first, nothing is committed, and the newest version is planned anew. A step that
+        cannot be undone is never made.
+
+        Args:
+            budget: how many bytes of files are rewritten at most, as a number or as text such as `2GB`.
+            target: how near to the best is near enough, 1.25 by default.
+            target_file_size: the size of the new files, as bytes or as text such as `128MB`.
+            column: the geo column to cluster by; by default the first with one value per row.
+            queries: what `layout` takes; by default windows where the rows are.
+            attempts: how often to plan anew after a lost race, before it is an error.
+            spark: the session that reads and writes data; by default the running one, else a new local one.
+            single_writer: assert that nobody else writes to a store without atomic writes.
+            on_progress: called with the number of tasks that are done and that of all.
+
+        Returns:
+            What was done and why, and what a query reads before and after; nothing where the table is near its best.
+
+        Raises:
+            ConflictError: other writers committed first in each attempt; nothing was committed.
+            RefusedError: a feature of the table forbids the change, or a step cannot be undone.
+            JobError: a Spark job failed or was cancelled; nothing was committed.
+
+        Example:
+            >>> report = t.maintain()
+            >>> [step.verb for step in report.steps], report.attempts
+            (['repair'], 1)
+            >>> gl.open("roads").maintain().steps
+            ()
+        """
+        from geolake_nb.api.maintenance import maintain
+
+        return maintain(
+            cast("Table", self),
+            attempts=attempts,
+            spark=spark,
+            single_writer=single_writer,
+            on_progress=on_progress,
+            budget=budget,
+            target=target,
+            target_file_size=target_file_size,
+            column=column,
+            queries=queries,
+        )
 
     def plan_enable(self, columns: ColumnTypesInput) -> Plan:
         """Convert columns of WKB, EWKB or WKT to geometries or geographies; without columns, enable the feature.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from geolake_nb.api.engine_comparison import EngineComparison
+    from geolake_nb.api.maintenance import Queries
     from geolake_nb.api.rasters import Roots
     from geolake_nb.api.table import Table
     from geolake_nb.expressions.filter_input import FilterInput
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from geolake_nb.jupyter.raster_browser import RasterBrowser, Thumbnail
     from geolake_nb.jupyter.rewrite_dialog import RewriteDialog
     from geolake_nb.model.crs import Crs, CrsLike
+    from geolake_nb.scan.layout import Layout
     from geolake_nb.text.messages import Progress
 
 __all__ = ["TableViews"]
@@ -133,6 +135,50 @@ class TableViews:
             engines=engines,
             spark=spark,
             on_progress=on_progress,
+        )
+
+    def layout(
+        self,
+        queries: Queries | None = None,
+        *,
+        column: str | None = None,
+        target_file_size: int | str = "128MB",
+        versions: int = 0,
+        sample: bool = False,
+    ) -> Layout:
+        """How much of the table a query reads, next to the best that clustering it anew would reach.
+
+        Queries are windows of several sizes where the rows are, by the boxes of the files; only metadata is read.
+
+        Args:
+            queries: your own queries instead: a list of what `explain` takes, or the path of a file with one per line.
+            column: the geo column to cluster by; by default the first with one value per row.
+            target_file_size: the size of the files of the best layout, as bytes or as text such as `128MB`.
+            versions: also measure so many versions, this one and those before it.
+            sample: read some geometries, so that the best layout takes into account how large they are.
+
+        Returns:
+            The score; in a notebook with a plot over the versions.
+
+        Raises:
+            NoGeoColumnError: the table has no geo column with one value per row, or `column` is not one.
+            PredicateError: a query that cannot be read.
+
+        Example:
+            >>> repaired = gl.open(t.plan_repair().apply().location)
+            >>> layout = repaired.layout([(5, 45, 12, 52)])
+            >>> round(layout.share, 2)
+            0.33
+        """
+        from geolake_nb.api.maintenance import table_layout
+
+        return table_layout(
+            self._this,
+            queries,
+            column=column,
+            target_file_size=target_file_size,
+            versions=versions,
+            sample=sample,
         )
 
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:

@@ -28,10 +28,11 @@ from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.file_table import AXES, FileTable, GeoStatsColumns, physical_rows
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.statistics import BoxColumn
-from geolake_nb.model.types import GeographyType, GeometryType, StructType
+from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.coverage import OverlapDepth, overlap_depth, union_box
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.file_statistics import known_files
+from geolake_nb.scan.layout_model import has_one_value
 from geolake_nb.scan.prune import PruneInput, prune
 from geolake_nb.text.messages import plural
 
@@ -56,8 +57,10 @@ _SMALL, _LARGE = 0.75, 1.8
 _DELETED = 0.05
 
 
-def in_partitions(snapshot: Snapshot, where: str | None) -> NDArray[np.int64]:
-    """The indices of the files in partitions that may match the filter."""
+def in_partitions(snapshot: Snapshot, where: str | None, files: Sequence[int] | None = None) -> NDArray[np.int64]:
+    """The indices of the files in partitions that may match the filter, or those that were chosen."""
+    if files is not None:
+        return np.array(sorted(files), np.int64)
     if where is None:
         return np.arange(len(snapshot.files))
     predicate = bind(parse_predicate(where), snapshot.schema)
@@ -227,13 +230,7 @@ def _geo_column(job: WriteJob, schema: Schema) -> str | None:
     """The first geo column to cluster by, else the first with one value per row."""
     ordered = list(job.ordering.columns) if job.ordering else []
     for path in [*ordered, *(path for path, _ in schema.geo_columns())]:
-        parts = split_path(path)
-        fields, through = schema.fields, True
-        for name in parts[:-1]:
-            type_ = next((field.type for field in fields if field.name == name), None)
-            through &= isinstance(type_, StructType)
-            fields = type_.fields if isinstance(type_, StructType) else ()
-        if through and isinstance(schema.find(path).type, GeometryType | GeographyType):
+        if has_one_value(schema, path) and isinstance(schema.find(path).type, GeometryType | GeographyType):
             return path
     return None
 

@@ -12,6 +12,7 @@ from geolake_nb.changes.clustering import Ordering
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.model.schema import Schema, join_path, type_name
 from geolake_nb.model.types import Field, PrimitiveType, RasterType, StringType, StructType
+from geolake_nb.scan.layout import TARGET_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,8 +45,6 @@ __all__ = [
 
 ROW_GROUP_ROWS = 65_536
 """The default number of rows in a row group."""
-TARGET_BYTES = 128_000_000
-"""The default size of a file."""
 _MAX_GROUP_ROWS = 1 << 20
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB|TB|KIB|MIB|GIB|TIB)?\s*", re.IGNORECASE)

@@ -10,15 +10,16 @@ from geolake_nb.checks.rules.untyped_wkb import typing_command, typing_hint
 from geolake_nb.scan.coverage import coverage
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import bytes_text
+from geolake_nb.scan.layout import cheap_layout
 from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.scan.wkb_sample import WkbColumn
 
-__all__ = ["card_dict", "table_card"]
+__all__ = ["card_dict", "layout_sentence", "table_card"]
 
 
 def table_card(snapshot: Snapshot, untyped: Sequence[WkbColumn] = ()) -> str:
@@ -30,9 +31,10 @@ def card_dict(snapshot: Snapshot, untyped: Sequence[WkbColumn] = ()) -> dict[str
     """The card as plain values.
 
     `location, format, version, timestamp, protocol, features, files, rows, bytes, schema, partition_columns, coverage,
-    engines, untyped_wkb`.
+    engines, untyped_wkb, layout`.
     """
     table = snapshot.files.table
+    layout = cheap_layout(snapshot)
     return {
         "location": snapshot.location,
         "format": snapshot.format.name,
@@ -57,7 +59,14 @@ def card_dict(snapshot: Snapshot, untyped: Sequence[WkbColumn] = ()) -> dict[str
         "coverage": [column_coverage.to_dict() for column_coverage in coverage(snapshot)],
         "engines": [fact.to_dict() for fact in engine_facts(snapshot)],
         "untyped_wkb": [{"column": column.path, "command": typing_command(snapshot, column)} for column in untyped],
+        "layout": None if layout is None else layout.to_dict(),
     }
+
+
+def layout_sentence(layout: Mapping[str, Any]) -> str:
+    """How much a query reads, from the layout of the card."""
+    decayed = "; decayed: geolake maintain has a plan" if layout["decayed"] else ""
+    return f"a query reads {layout['share']:.1%} of the bytes, {layout['best']:.1%} if clustered anew{decayed}"
 
 
 def _lines(snapshot: Snapshot, untyped: Sequence[WkbColumn]) -> Iterator[str]:
@@ -79,6 +88,8 @@ def _lines(snapshot: Snapshot, untyped: Sequence[WkbColumn]) -> Iterator[str]:
     for bounds in bounded:
         share = "no files" if bounds.share is None else f"{bounds.share:.0%} of the bytes"
         yield f"bounds of {printable(bounds.column)}: {bounds.covered.files:,} of {bounds.total.files:,} files, {share}"
+    if card["layout"] is not None:
+        yield f"layout by {printable(card['layout']['column'])}: {layout_sentence(card['layout'])}"
     if untyped:
         yield ""
     for column in untyped:

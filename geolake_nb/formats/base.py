@@ -188,8 +188,9 @@ class Format(TableFormat):
         where: str | None,
         covering: bool = False,
         columns: ColumnTypes | None = None,
+        files: Sequence[int] | None = None,
     ) -> Change:
-        """The same rows in new files."""
+        """The same rows in new files; `files` are the rows of the file table to rewrite, whatever their size."""
         raise NotImplementedError
 
     def plan_undo(self, storage: Storage, snapshot: Snapshot, version: int | None) -> Change:

@@ -21,6 +21,8 @@ from geolake_nb.cli import (
     head,
     help_topic,
     history,
+    layout,
+    maintain,
     open_table,
     rasters,
     repair,
@@ -36,6 +38,8 @@ from geolake_nb.cli.collations import collation_changes
 from geolake_nb.cli.convert import convert_plan
 from geolake_nb.cli.engines import comparison_of
 from geolake_nb.cli.explain import query_of
+from geolake_nb.cli.layout import layout_answer
+from geolake_nb.cli.maintain import maintain_plan, maintained
 from geolake_nb.cli.options import add_table_options, geo_types
 from geolake_nb.cli.repair import repair_plan
 from geolake_nb.cli.rewrite import rewrite_plan
@@ -119,6 +123,7 @@ SUBCOMMANDS = {
         _of_shell("sql", sql, "%geolake sql \"SELECT count(*) AS n FROM t WHERE ST_Intersects(geom, ST_Point(1, 2))\""),
         _of_shell("engines", engines, "%geolake engines t --box=5,45,11,52"),
         _of_shell("check", check, "%geolake check t --deep 10"),
+        _of_shell("layout", layout, "%geolake layout t --versions 10"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),
         _of_shell("repair", repair, "%geolake repair t --apply"),
@@ -126,6 +131,7 @@ SUBCOMMANDS = {
             "rewrite", rewrite, "%geolake rewrite t --cluster geom --preview",
             opens=("--edit", "open a dialog: columns, sizes, maps before and after, the plan"),
         ),
+        _of_shell("maintain", maintain, "%geolake maintain t --budget 2GB"),
         _of_shell("enable", enable, '%geolake enable t "geom=geometry(OGC:CRS84)"'),
         _of_shell(
             "collations", collations, "%geolake collations t name=icu.de_CI",
@@ -311,6 +317,18 @@ def _rewrite(table: Table, options: Options) -> Any:
         return plan.preview(on_progress=on_progress)
 
 
+def _maintain(table: Table, options: Options) -> Any:
+    if options.apply and options.expect is None:
+        with shown_progress("tasks") as on_progress:
+            return maintained(table, options, on_progress)
+    with shown_progress("footers") as on_progress:
+        plan = maintain_plan(table, options, on_progress)
+    if not options.preview:
+        return _planned(plan, options)
+    with shown_progress("files") as on_progress:
+        return plan.preview(on_progress=on_progress)
+
+
 def _enable(table: Table, options: Options) -> Any:
     if options.columns == ["collations"]:
         return _planned(table.plan_collations(), options)
@@ -394,10 +412,12 @@ _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
     "explain": _explain,
     "engines": _engines,
     "check": _check,
+    "layout": layout_answer,
     "history": lambda table, _: table.history(),
     "diff": lambda table, options: table.diff(options.old, options.new),
     "repair": _repair,
     "rewrite": _rewrite,
+    "maintain": _maintain,
     "enable": _enable,
     "collations": _collations,
     "convert": _convert,

@@ -103,7 +103,8 @@ In the examples `roads` is a Delta table, `places` one with shapes in bytes, `pa
 and `scenes` a Havasu table of rasters."""
 _CODES = """\
 The exit code is 0 on success, 1 when `check` has findings, 2 when these are errors, 3 when the command
-failed with [an error](errors.md), and 130 when it was cancelled."""
+failed with [an error](errors.md), 4 when `maintain` made no change because other writers committed first each time, and
+130 when it was cancelled."""
 _CHANGES = """\
 A command that changes a table prints a plan and changes nothing. With `--apply` it runs the plan.
 `geolake undo` reverts it; a step that cannot be undone is named in the plan and needs `--consent`."""

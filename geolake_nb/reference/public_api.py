@@ -113,6 +113,7 @@ def public_classes() -> Iterator[PublicClass]:
     """
     import geolake_nb as gl
     from geolake_nb.api.engine_comparison import EngineComparison
+    from geolake_nb.api.maintenance import MaintenanceReport
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.api.scan import Scan
     from geolake_nb.api.sql import SqlResult
@@ -120,8 +121,10 @@ def public_classes() -> Iterator[PublicClass]:
     from geolake_nb.checks.finding import Findings
     from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.scan.explanation import Explanation
+    from geolake_nb.scan.layout import Layout
 
-    listed = [Table, Scan, SqlResult, EngineComparison, Plan, Report, Explanation, Findings, GeolakeMap]
+    listed = [Table, Scan, SqlResult, EngineComparison, Plan, Report, MaintenanceReport, Layout, Explanation, Findings]
+    listed.append(GeolakeMap)
     exported = [getattr(gl, name) for name in gl.__all__]
     more = [value for value in exported if inspect.isclass(value) and value not in listed]
     yield from (PublicClass(kind.__name__, kind) for kind in [*listed, *more])

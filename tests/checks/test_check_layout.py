@@ -68,7 +68,7 @@ def with_overlap(boxes):
 
 
 def test_overlapping_boxes():
-    finding = the_finding(with_overlap([Box(-10, -10, 10, 10)] * COUNT).check(), "layout.overlap")
+    [finding] = with_overlap([Box(-10, -10, 10, 10)] * COUNT).check().of("layout.overlap")
     assert finding.severity is Severity.WARNING
     assert finding.scope.column == "geom"
     assert "overlap depth 10.0" in finding.what
@@ -117,3 +117,18 @@ def test_target_sizes_as_tables_write_them(text, size):
 
 def test_boxes_of_the_good_tables_lie_apart():
     assert not delta().with_boxes(BOXES).check()
+
+
+def test_files_whose_rows_lie_far_apart_are_a_decayed_layout():
+    table = with_overlap([Box(-10, -10, 10, 10)] * COUNT)
+    [finding] = table.check().of("layout.decayed")
+    assert (finding.severity, finding.scope.column) == (Severity.WARNING, "geom")
+    assert "a query reads 100.0% of the bytes" in finding.what
+    assert finding.fix == "geolake maintain /data/roads"
+    sized = table.changed(properties={"delta.targetFileSize": "64mb"})
+    [finding] = sized.check().of("layout.decayed")
+    assert finding.fix == f"geolake maintain /data/roads --file-size {64 * MB}B"
+
+
+def test_one_file_that_covers_all_others_is_not_a_decayed_layout():
+    assert not delta().with_boxes([Box(0, 0, 100, 8), *BOXES[1:]]).check().of("layout.decayed")

@@ -25,6 +25,7 @@ COMMANDS = {
     "row-groups": [],
     "explain": ["--box=11,51,12,52"],
     "engines": ["--box=11,51,12,52"],
+    "layout": [],
     "check": [],
 }
 
@@ -47,13 +48,15 @@ def test_every_command_prints_text_in_a_hundred_columns_and_json(delta, command,
 
 JSON_KEYS = {
     "open": "location format version timestamp protocol features files rows bytes schema "
-    "partition_columns coverage engines untyped_wkb",
+    "partition_columns coverage engines untyped_wkb layout",
     "schema": "fields",
     "files": "files",
     "history": "versions",
     "row-groups": "row_groups",
     "explain": "table format version where query_crs read total levels reasons unusable if_complete engines notes",
     "engines": "location where rows rows_read seconds files row_groups unreadable agree verdicts engines facts",
+    "layout": "location version column files bytes target_bytes share best median ratio "
+    "spread_files decayed queries versions",
     "check": "table counts findings skipped_checks",
 }
 

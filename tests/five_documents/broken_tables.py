@@ -462,6 +462,7 @@ BROKEN: dict[str, Broken] = {
     "layout.small_files": many(12, 4, 10.0),
     "layout.large_files": many(1, 40_000, 10.0, **{"delta.targetFileSize": "100kb"}),
     "layout.overlap": many(12, 20, 80.0),
+    "layout.decayed": many(24, 40, 80.0, **{"delta.targetFileSize": "2kb"}),
     "geo.untyped_wkb (parquet)": parquet(typed(first_wkb())),
     "geo.untyped_wkb (ewkb)": parquet(
         typed(shapely.to_wkb(shapely.set_srid(shapes(PLACES[0]), 4326), include_srid=True))

@@ -42,7 +42,7 @@ def test_subcommands(book):
     assert ends(book, "%geolake r") == ["rasters", "repair", "report", "rewrite", "row-groups"]
     assert ends(book, "x = %geolake che") == ["check"]
     assert ends(book, "%%geolake expl") == ["explain"]
-    assert ends(book, "%geolake help ma") == ["magics", "map"]
+    assert ends(book, "%geolake help ma") == ["magics", "maintain", "map"]
     assert ends(book, "%geolake help bounds.mi") == ["bounds.missing"]
 
 

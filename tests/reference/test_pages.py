@@ -138,7 +138,7 @@ def test_the_section_of_a_rule_says_why_and_what_to_type():
     [
         ("bounds.mising", "no help about 'bounds.mising'; did you mean bounds.missing?"),
         ("ConflitError", "did you mean ConflictError"),
-        ("layout", "did you mean layout.large_files or layout.overlap or layout.small_files?"),
+        ("layouts", "did you mean layout?"),
         ("../errors", "errors"),
         (
             "zzzzzz",

@@ -13,6 +13,8 @@ from geolake_nb.checks.rule import ICEBERG_FILE_SIZE, PARQUET_BOX, Fault, Needs,
 from geolake_nb.model.table_format import SpecReference
 from geolake_nb.model.types import GeographyType, GeometryType
 from geolake_nb.scan.coverage import FEWEST_FILES, overlap_depth
+from geolake_nb.scan.layout import TARGET_BYTES, cheap_layout
+from geolake_nb.scan.layout_model import partition_numbers
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -99,7 +101,7 @@ def _small_files(evidence: Evidence) -> Iterator[Fault]:
     target = target_size(evidence.snapshot.properties)
     sizes = _sizes(evidence)
     small = sizes < target * _SMALL
-    partition = _partitions(evidence)
+    partition = partition_numbers(evidence.snapshot.files.table)
     # Files of different partitions cannot be merged.
     bytes_in = np.bincount(partition, weights=np.where(small, sizes, 0.0))
     after = np.ceil(bytes_in / target).sum()
@@ -137,13 +139,23 @@ def _overlap(evidence: Evidence) -> Iterator[Fault | Skip]:
             )
 
 
+def _decayed(evidence: Evidence) -> Iterator[Fault]:
+    size = target_size(evidence.snapshot.properties, TARGET_BYTES)
+    layout = cheap_layout(evidence.snapshot, target_bytes=size)
+    if layout is not None and layout.decayed:
+        what = f"a query reads {layout.share:.1%} of the bytes, and {layout.best:.1%} of files clustered anew"
+        table = shlex.quote(evidence.snapshot.location)
+        command = None if size == TARGET_BYTES else f"geolake maintain {table} --file-size {size}B"
+        yield Fault(what, Scope(layout.column), command=command)
+
+
 def _rewrite_to(evidence: Evidence, target: int) -> str:
     """The command with the target file size of the table, which may differ from the default of a rewrite."""
     size = f"{target // 2**20}MiB" if target % 2**20 == 0 else f"{target}B"
     return f"geolake rewrite {shlex.quote(evidence.snapshot.location)} --file-size {size}"
 
 
-def target_size(properties: Mapping[str, str]) -> int:
+def target_size(properties: Mapping[str, str], otherwise: int = _TARGET) -> int:
     """The target file size of the table, or 512 MB.
 
     >>> target_size({"delta.targetFileSize": "128mb"}), target_size({}) == 512 * 2**20
@@ -155,25 +167,12 @@ def target_size(properties: Mapping[str, str]) -> int:
         unit = text[len(digits) :]
         if digits.isdecimal() and len(digits) < 16 and unit in _UNITS and int(digits) > 0:
             return int(digits) * _UNITS[unit]
-    return _TARGET
+    return otherwise
 
 
 def _sizes(evidence: Evidence) -> NDArray[np.float64]:
     sizes = evidence.snapshot.files.table["bytes"].cast(pa.float64()).to_numpy()
     return np.asarray(sizes, np.float64)
-
-
-def _partitions(evidence: Evidence) -> NDArray[np.intp]:
-    """A number for each file that files of the same partition share."""
-    table = evidence.snapshot.files.table
-    number = np.zeros(table.num_rows, np.intp)
-    for name in table.column_names:
-        if name.startswith("partition."):
-            codes = table[name].combine_chunks().cast(pa.string()).dictionary_encode(null_encoding="encode")
-            whole = codes if isinstance(codes, pa.DictionaryArray) else codes.combine_chunks()
-            indices = np.asarray(whole.indices.to_numpy(zero_copy_only=False), np.intp)
-            _, number = np.unique(number * (len(whole.dictionary) + 1) + indices, return_inverse=True)
-    return number
 
 
 def _megabytes(size: float) -> str:
@@ -211,5 +210,14 @@ LAYOUT_RULES = (
         _overlap,
         _CLUSTER,
         no_command="rows can only be clustered by a geometry or geography with one value per row",
+    ),
+    Rule(
+        "layout.decayed",
+        Severity.WARNING,
+        "a layout in which a query reads more than twice of what it would after clustering",
+        "Each append adds files that overlap others: skipping decays until these are merged into their neighbours.",
+        PARQUET_BOX,
+        _decayed,
+        "geolake maintain {table}",
     ),
 )

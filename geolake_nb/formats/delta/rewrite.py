@@ -37,7 +37,7 @@ from geolake_nb.scan.engines import engine_facts
 from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -57,6 +57,7 @@ def plan_rewrite(
     *,
     packing: Packing,
     where: str | None = None,
+    files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; partitions stay as they are.
 
@@ -68,8 +69,8 @@ def plan_rewrite(
     require_writable_types(snapshot.schema, where=location)
     require_read_partitions(snapshot)
     ordering = packing.ordering(snapshot.schema, snapshot.partition_columns)
-    chosen = in_partitions(snapshot, where)
-    if ordering is None:
+    chosen = in_partitions(snapshot, where, files)
+    if ordering is None and files is None:
         chosen = files_to_compact(snapshot, chosen, packing.target_bytes)
     parameters = packing.parameters(ordering, where)
     if not len(chosen):

@@ -226,6 +226,7 @@ def plan_rewrite(
     *,
     packing: Packing,
     where: str | None = None,
+    files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; files stay in their partitions."""
     require_writable(snapshot)
@@ -233,6 +234,7 @@ def plan_rewrite(
         snapshot,
         packing=packing,
         where=where,
+        files=files,
         target_of=lambda tuples: HavasuTarget.of(snapshot, {}, tuples=tuples),
         first=(base_action(snapshot),),
     )

@@ -117,11 +117,12 @@ class IcebergFormat(Format):
         where: str | None,
         covering: bool = False,
         columns: ColumnTypes | None = None,
+        files: Sequence[int] | None = None,
     ) -> Change:
         from geolake_nb.formats.iceberg.rewrite import plan_rewrite
 
         self.refuse_types(snapshot, covering=covering, columns=columns)
-        return plan_rewrite(storage, snapshot, packing=packing, where=where)
+        return plan_rewrite(storage, snapshot, packing=packing, where=where, files=files)
 
     def plan_undo(self, storage: Storage, snapshot: Snapshot, version: int | None) -> Change:
         from geolake_nb.formats.iceberg.undo import plan_undo

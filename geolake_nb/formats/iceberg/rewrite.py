@@ -39,6 +39,7 @@ def plan_snapshot_rewrite(
     *,
     packing: Packing,
     where: str | None,
+    files: Sequence[int] | None = None,
     target_of: Callable[[tuple[PartitionTuple, ...]], Target],
     first: Sequence[str] = (),
     more: tuple[Field, ...] = (),
@@ -50,9 +51,9 @@ def plan_snapshot_rewrite(
     """
     location = snapshot.location
     ordering = packing.ordering(snapshot.schema, snapshot.partition_columns)
-    chosen = in_partitions(snapshot, where)
+    chosen = in_partitions(snapshot, where, files)
     groups, codes = partition_groups(snapshot, chosen)
-    if ordering is None:
+    if ordering is None and files is None:
         chosen = files_to_compact(snapshot, chosen, packing.target_bytes, codes=codes)
         groups, codes = partition_groups(snapshot, chosen)
     parameters = packing.parameters(ordering, where)
@@ -108,6 +109,7 @@ def plan_rewrite(
     *,
     packing: Packing,
     where: str | None = None,
+    files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; files stay in their partitions.
 
@@ -121,6 +123,7 @@ def plan_rewrite(
         snapshot,
         packing=packing,
         where=where,
+        files=files,
         target_of=lambda tuples: IcebergTarget.of(snapshot, {}, tuples=tuples),
         more=more,
     )

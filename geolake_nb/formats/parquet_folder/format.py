@@ -89,10 +89,13 @@ class ParquetFolderFormat(Format):
         where: str | None,
         covering: bool = False,
         columns: ColumnTypes | None = None,
+        files: Sequence[int] | None = None,
     ) -> Change:
         from geolake_nb.formats.parquet_folder.rewrite import plan_rewrite
 
-        return plan_rewrite(storage, snapshot, packing=packing, where=where, covering=covering, columns=columns)
+        return plan_rewrite(
+            storage, snapshot, packing=packing, where=where, covering=covering, columns=columns, files=files
+        )
 
     def plan_undo(self, storage: Storage, snapshot: Snapshot, version: int | None) -> Change:
         from geolake_nb.formats.parquet_folder.undo import plan_undo

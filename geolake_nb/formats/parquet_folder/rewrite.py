@@ -28,7 +28,7 @@ from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -52,6 +52,7 @@ def plan_rewrite(
     *,
     packing: Packing,
     where: str | None = None,
+    files: Sequence[int] | None = None,
     covering: bool = False,
     columns: Mapping[str, GeographyType | GeometryType] | None = None,
 ) -> Change:
@@ -80,8 +81,8 @@ def plan_rewrite(
     partitions = snapshot.partition_columns
     ordering = packing.ordering(schema, partitions)
     coverings = _coverings(snapshot, schema) if covering else ()
-    chosen = in_partitions(snapshot, where)
-    if ordering is None and not coverings and not typed and name is None:
+    chosen = in_partitions(snapshot, where, files)
+    if ordering is None and files is None and not coverings and not typed and name is None:
         chosen = files_to_compact(snapshot, chosen, packing.target_bytes)
     covered = json.dumps([bbox.name for bbox in coverings])
     parameters = packing.parameters(ordering, where) | {"covering": covered}

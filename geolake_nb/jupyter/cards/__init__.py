@@ -29,13 +29,14 @@ def render(value: object) -> str | None:
 def _cards() -> dict[type, Callable[[Any], str]]:
     """The function that makes the card of each class; loaded with the first card."""
     from geolake_nb.api.engine_comparison import EngineComparison
+    from geolake_nb.api.maintenance import MaintenanceReport
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.api.scan import Scan
     from geolake_nb.api.table import Table
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.checks.finding import Findings
     from geolake_nb.formats.delta.collations import TableCollations
-    from geolake_nb.jupyter.cards import engines, plan, results, table
+    from geolake_nb.jupyter.cards import engines, layout, plan, results, table
     from geolake_nb.jupyter.cards.results import TableRows
     from geolake_nb.jupyter.raster_entries import RasterDetails
     from geolake_nb.model.file_table import FileTable
@@ -43,6 +44,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     from geolake_nb.model.snapshot import History, Protocol
     from geolake_nb.scan.diff import Diff
     from geolake_nb.scan.explanation import Explanation
+    from geolake_nb.scan.layout import Layout
 
     return {
         Diff: plan.show_diff,
@@ -51,6 +53,8 @@ def _cards() -> dict[type, Callable[[Any], str]]:
         FileTable: results.show_files,
         Findings: results.show_findings,
         History: table.show_history,
+        Layout: layout.show_layout,
+        MaintenanceReport: layout.show_maintenance,
         Plan: plan.show_plan,
         Preview: plan.show_preview,
         Protocol: table.show_protocol,

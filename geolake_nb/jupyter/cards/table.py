@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.checks.rules.untyped_wkb import typing_hint
-from geolake_nb.checks.table_card import card_dict
+from geolake_nb.checks.table_card import card_dict, layout_sentence
 from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.card_parts import (
     bar,
@@ -256,6 +256,9 @@ def show_table(table: Table, findings: Findings | None = None) -> Markup:
         title("Table", table.location),
         facts(about),
         [_bounds(column) for column in coverage(snapshot)],
+        None
+        if known["layout"] is None
+        else tag("div", bar(known["layout"]["share"], layout_sentence(known["layout"]))),
         [tag("p", typing_hint(snapshot, column), class_="warning") for column in table.untyped_wkb.columns],
         _findings(table, findings),
         geo_columns(table.schema),
@@ -272,6 +275,10 @@ def _bounds(coverage: Coverage) -> Markup:
     files = f"{coverage.covered.files:,} of {plural(coverage.total.files, 'file')}"
     share = "no files" if coverage.share is None else f"{files}, {coverage.share:.0%} of the bytes"
     return tag("div", bar(coverage.share, f"bounds of {coverage.column}: {share}"))
+
+
+def _layout(layout: Mapping[str, Any] | None) -> Markup | None:
+    return None if layout is None else tag("div", bar(layout["share"], layout_sentence(layout)))
 
 
 def _findings(table: Table, findings: Findings | None) -> Markup:

@@ -1,0 +1,70 @@
+"""The cards of a layout and of maintenance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from geolake_nb.jupyter.card_parts import bar, card, command, facts, folded, grid, name, plural, title
+from geolake_nb.jupyter.html import join, tag
+from geolake_nb.scan.explanation import bytes_text
+
+if TYPE_CHECKING:
+    from geolake_nb.api.maintenance import MaintenanceReport
+    from geolake_nb.jupyter.html import Child, Markup
+    from geolake_nb.scan.layout import Layout, LayoutVersion
+
+__all__ = ["show_layout", "show_maintenance"]
+
+
+def show_layout(layout: Layout) -> Markup:
+    """The score, by groups of queries, and a plot over the versions."""
+    about: list[tuple[str, Child]] = [
+        ("version", None if layout.version is None else str(layout.version)),
+        ("column", name(layout.column)),
+        ("files", join(plural(layout.files, "file"), ", ", bytes_text(layout.bytes))),
+        ("new files", bytes_text(layout.target_bytes)),
+    ]
+    rows: list[list[Child]] = [
+        [group.name, group.queries, f"{group.share:.1%}", f"{group.best:.1%}", "100%"] for group in layout.queries
+    ]
+    return card(
+        "Layout",
+        title("Layout", layout.location),
+        tag("p", layout.summary),
+        tag("p", "Decayed: ", command("maintain", layout.location), " has a plan.", class_="warning")
+        if layout.decayed
+        else None,
+        facts(about),
+        None if layout.share is None else bar(layout.share, f"now: {layout.share:.1%} of the bytes"),
+        None if layout.best is None else bar(layout.best, f"clustered anew: {layout.best:.1%}"),
+        grid(["queries", "how many", "read", "best", "no skipping"], rows, numbers=range(1, 5)) if rows else None,
+        folded("Versions", [_version(entry) for entry in layout.versions], unfolded=True) if layout.versions else None,
+    )
+
+
+def _version(entry: LayoutVersion) -> Markup:
+    files = plural(entry.files, "file")
+    if entry.share is None or entry.best is None:
+        return bar(None, f"{entry.version}: {files}, no bounds")
+    return bar(entry.share, f"{entry.version}: {files}, {entry.share:.1%}, at best {entry.best:.1%}")
+
+
+def show_maintenance(report: MaintenanceReport) -> Markup:
+    """What was done, and why."""
+    shares = [None if share is None else f"{share:.1%} of the bytes" for share in (report.before, report.after)]
+    about: list[tuple[str, Child]] = [
+        ("version", None if report.version is None else str(report.version)),
+        ("a query read", shares[0]),
+        ("it reads now", shares[1]),
+        ("plans", report.attempts if report.attempts > 1 else None),
+    ]
+    for step in report.steps:
+        done = ", ".join(f"{metric.replace('_', ' ')} {value:,}" for metric, value in step.metrics.items() if value)
+        about.append((step.verb, done))
+    return card(
+        "Maintenance",
+        title("Maintenance", report.location),
+        tag("p", "Done." if report.steps else "There was nothing to do.", class_="good"),
+        facts(about),
+        tag("ul", [tag("li", note) for note in report.notes]),
+    )
