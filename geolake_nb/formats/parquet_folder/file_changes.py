@@ -259,7 +259,7 @@ def moves_of(steps: Sequence[Mapping[str, Action]]) -> list[Move]:
     [('take', {'path': 'a'}), ('put', {'path': 'b'})]
     """
     return sorted(
-        ((kind, action) for step in steps for kind, action in step.items() if kind != "footer"),
+        ((kind, action) for step in steps for kind, action in step.items() if kind in ("take", "put")),
         key=lambda move: (os.path.dirname(move[1]["path"]), move[0] == "put"),
     )
 

@@ -53,6 +53,7 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
         "footers_restored": sum(text.startswith('{"restore"') for text in actions),
         "files_removed": sum(text.startswith('{"take"') for text in actions),
         "files_restored": sum(text.startswith('{"put"') for text in actions),
+        "tables_removed": sum(text.startswith('{"drop"') for text in actions),
     }
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in metrics.items() if count)
     return Change(
@@ -122,6 +123,12 @@ class _Undo:
             if (state.bytes, state.footer) != (step["new_bytes"], step["new_footer"]):
                 raise self._changed(path)
             return [action("restore", {**state.to_dict(), "transaction": self._entry.transaction})]
+        if kind in ("create", "drop"):
+            if self._entry.outcome is not None and path in self._entry.outcome.skipped:
+                return []
+            if not self._storage.exists(step["from"]):
+                raise self._not_kept("the log of the table", step["from"])
+            return [action("drop" if kind == "create" else "create", step)]
         if kind == "take":
             if not self._storage.exists(step["to"]):
                 raise self._not_kept("the file that the change removed", step["to"])
