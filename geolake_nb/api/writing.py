@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.api.input_rows import input_rows
 from geolake_nb.errors import GeolakeError, RefusedError
-from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG
+from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG, PARQUET
 from geolake_nb.model.types import parse_column_types
 from geolake_nb.storage.storage import Storage
 
@@ -241,11 +241,19 @@ def publish(
         >>> report.undo().verb, gl.open("parcels").snapshot.format.name
         ('undo', 'parquet')
     """
-    import geolake_nb as gl
+    from geolake_nb.api.opening import open as open_table
 
-    table = gl.open(os.fspath(folder), storage_options=storage_options)
-    plan = table.plan_publish(format=format, columns=columns, leave_files=leave_files, on_progress=on_progress)
-    return plan.apply(spark=spark, single_writer=single_writer, on_progress=on_progress)
+    def apply() -> tuple[Plan, Report]:
+        table = open_table(os.fspath(folder), storage_options=storage_options)
+        plan = table.plan_publish(format=format, columns=columns, leave_files=leave_files, on_progress=on_progress)
+        return plan, plan.apply(spark=spark, single_writer=single_writer, on_progress=on_progress)
+
+    plan, report = apply()
+    if plan.change.format is PARQUET:  # it completed an interrupted change, which may have been another one
+        made = open_table(os.fspath(folder), storage_options=storage_options)
+        if made.snapshot.format is PARQUET:
+            plan, report = apply()
+    return report
 
 
 def plan_publish(

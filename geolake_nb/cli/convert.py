@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--partition-by", action="append", default=[], metavar="COLUMN", help="a partition column; may be repeated"
     )
     parser.add_argument(
-        "--in-place", action="store_true", help="make the folder itself a table: footers are repaired, no data is copied"
+        "--in-place",
+        action="store_true",
+        help="make the folder itself a table: footers are repaired, no data is copied",
     )
     parser.add_argument(
         "--leave-files", action="store_true", help="with --in-place, change no file; the plan says what they lack"
@@ -76,9 +78,7 @@ def _publish_plan(table: Table, options: argparse.Namespace) -> Plan:
             "--in-place takes the files where they lie and as they are",
             remedy="leave out the target and what lays rows out, or leave out --in-place",
         )
-    return table.plan_publish(
-        format=options.format, columns=geo_types(options.column), leave_files=options.leave_files
-    )
+    return table.plan_publish(format=options.format, columns=geo_types(options.column), leave_files=options.leave_files)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -32,7 +32,7 @@ from geolake_nb.formats.parquet_folder.commit import (
 )
 from geolake_nb.formats.parquet_folder.first_log import stage_log
 from geolake_nb.formats.parquet_folder.format import PARQUET
-from geolake_nb.formats.parquet_folder.journal import FIRST_ENTRY
+from geolake_nb.formats.parquet_folder.journal import FIRST_ENTRY, Outcome, read_journal
 from geolake_nb.formats.parquet_folder.publish import (
     PublishJob,
     entry_actions,
@@ -40,10 +40,10 @@ from geolake_nb.formats.parquet_folder.publish import (
     published_files,
     require_publishable,
 )
-from geolake_nb.formats.parquet_folder.undo import plan_undo as plan_undo_of_files
+from geolake_nb.formats.parquet_folder.undo import undo_of
 from geolake_nb.formats.parquet_folder.write import partial_folders
 from geolake_nb.model.change import Change, Reads, Verb
-from geolake_nb.model.schema import join_path, type_name
+from geolake_nb.model.schema import join_path, split_path, type_name
 from geolake_nb.model.types import GeographyType, PrimitiveType, to_delta_text
 from geolake_nb.parquet.writer import WrittenFile
 from geolake_nb.scan.explanation import bytes_text
@@ -194,8 +194,6 @@ def _entry_of(first: FirstCommit) -> Entry:
     }
 
     def entry(file: PublishedFile, size: int, geo: Mapping[str, ColumnStats]) -> str:
-        from geolake_nb.model.schema import split_path
-
         by_path = {split_path(path): stats for path, stats in geo.items()}
         written = WrittenFile(file.path, size, file.rows, by_path, file.scalars)
         stats = stats_text(written, first.schema, ColumnMapping.NONE, first.indexed)
@@ -266,12 +264,17 @@ def plan_unpublish(storage: Storage, snapshot: Snapshot, info: Mapping[str, Any]
         raise RefusedError(
             f"version {snapshot.version} came after version 0, which made the table of its files",
             where=snapshot.location,
-            remedy="undo later versions, or keep the table: its first version can be undone only while it is the newest",
+            remedy="keep the table: its first version can be undone only while it is the newest",
         )
     made = find_change(storage, str(info.get("txnId")))
     if made is None:
         raise RefusedError("the journal of the files is not here", where=snapshot.location,
                            remedy="remove _delta_log, and the files are as they are")  # fmt: skip
-    change = plan_undo_of_files(storage, snapshot, made.version)
+    if any(entry.outcome is None and entry.version > made.version for entry in read_journal(storage)):
+        pending = pending_change(storage, snapshot, Verb.UNDO)  # an undo that was interrupted
+        assert pending is not None
+        return replace(pending, format=PARQUET)
+    # It is complete where the log is there: an end that was not recorded is recorded by the next change.
+    change = undo_of(storage, snapshot, replace(made, outcome=made.outcome or Outcome()))
     note = "The log is removed, and the files are no longer a table."
     return replace(change, format=PARQUET, engines=(), notes=(*change.notes, note))

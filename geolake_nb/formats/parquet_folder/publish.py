@@ -129,7 +129,7 @@ def _require_same_value(snapshot: Snapshot, name: str) -> None:
         return
     stored = footer_scalars(details.views, (name,), snapshot.schema.find(name).type)
     folders = snapshot.files.table[f"partition.{name}"].to_pylist()
-    ends = [[None] * len(folders)] * 3
+    ends: list[list[Any]] = [[None] * len(folders)] * 3
     if stored is not None and stored.null_count is not None:
         ends = [_plain(stored.minimum), _plain(stored.maximum), stored.null_count.to_pylist()]
     for index, value in enumerate(folders):
@@ -187,7 +187,7 @@ def published_files(
     files: list[PublishedFile] = []
     for index, path in enumerate(paths):
         repair = repair_of.get(index)
-        known, scanned = _geo_columns(snapshot, index, types, repair)
+        stated, scanned = _geo_columns(snapshot, index, types, repair)
         if leave_files and repair is not None:
             _require_own_types(snapshot, repair)
         files.append(
@@ -197,8 +197,8 @@ def published_files(
                 rows[index],
                 modified[index] or 0,
                 {name: texts[index] for name, texts in partitions.items()},
-                {column: ranges[index] for column, ranges in scalars if ranges[index] is not None},
-                known,
+                {column: known for column, ranges in scalars if (known := ranges[index]) is not None},
+                stated,
                 scanned,
                 None if leave_files else repair,
             )

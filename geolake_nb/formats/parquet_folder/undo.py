@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["plan_forget", "plan_undo"]
+__all__ = ["plan_forget", "plan_undo", "undo_of"]
 
 _UNDO = Verb.UNDO.value
 _OTHERS = (_UNDO, Verb.FORGET.value)
@@ -45,6 +45,11 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
             ),
             parameters={"finish": str(entry.version)},
         )
+    return undo_of(storage, snapshot, entry)
+
+
+def undo_of(storage: Storage, snapshot: Snapshot, entry: JournalEntry) -> Change:
+    """Undo a complete change."""
     undo = _Undo(storage, entry)
     actions = [
         text for step in entry.steps for kind, step_action in step.items() for text in undo.inverse(kind, step_action)
@@ -62,7 +67,7 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
         snapshot.location,
         None,
         actions=actions,
-        notes=(f"Change {entry.version} ({entry.verb}) will be reverted.", f"{counts}.".capitalize()),
+        notes=(f"Change {entry.version} ({entry.verb}) will be reverted.", f"{counts or 'no file'}.".capitalize()),
         reads=Reads(metrics["footers_restored"], sum(step["footer"]["new_bytes"] for step in entry.steps
                                                      if "footer" in step)),
         undo="geolake undo with --undo-version and the number of this change reverts it",
