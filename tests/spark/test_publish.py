@@ -23,11 +23,11 @@ def test_spark_reads_geometries_and_deletes_rows(spark, tmp_path, leave_files):
         make_set(folder / f"day={day.replace('%', '%25')}", files=1, geo=GEO)
     gl.publish(folder, leave_files=leave_files)
     frame = spark.read.format("delta").load(str(folder))
-    found = {
+    rows = {
         (row["day"], row["id"], bytes(row["wkb"]))
         for row in frame.selectExpr("day", "id", "ST_AsBinary(geom) wkb").collect()
     }
-    assert found == {(day, n, write(point(float(n), -float(n)))) for day in ("1", "2 ä%") for n in range(10)}
+    assert rows == {(day, n, write(point(float(n), -float(n)))) for day in ("1", "2 ä%") for n in range(10)}
     assert [row["id"] for row in frame.where("id > 8 AND day = '1'").collect()] == [9]
     spark.sql(f"DELETE FROM delta.`{folder}` WHERE id < 9")
     assert spark.read.format("delta").load(str(folder)).count() == 2

@@ -162,11 +162,11 @@ def file_repairs(snapshot: Snapshot, types: Mapping[str, GeoType | None]) -> tup
 def _repairs(
     snapshot: Snapshot, chosen: Mapping[str, GeoType | None], problems: _Problems, *, verify: bool
 ) -> list[FooterRepair]:
-    found = (
+    repairs = (
         _repair(snapshot, index, view, chosen, problems, verify=verify)
         for index, view in enumerate(snapshot.details.views)
     )
-    return [repair for repair in found if repair is not None]
+    return [repair for repair in repairs if repair is not None]
 
 
 def _columns_left_plain(job: FooterScanJob, scanned_stats: Mapping[int, list[list[GroupStats]]]) -> dict[str, str]:
