@@ -47,6 +47,7 @@ from geolake_nb.model.schema import join_path, split_path, type_name
 from geolake_nb.model.types import GeographyType, PrimitiveType, to_delta_text
 from geolake_nb.parquet.writer import WrittenFile
 from geolake_nb.scan.explanation import bytes_text
+from geolake_nb.storage.hive_paths import is_hidden, is_parquet_name
 from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
@@ -244,8 +245,13 @@ def commit_published(change: Change, context: CommitContext) -> Applied:
 
 
 def _require_unchanged(storage: Storage, lines: Sequence[str], repaired: set[str]) -> None:
-    """Raise where a file whose footer stays was changed since the plan was made."""
+    """Raise where a file was added since the plan was made, or one whose footer stays was changed."""
     adds: list[dict[str, Any]] = [json.loads(line)["add"] for line in lines if line.startswith('{"add"')]
+    planned = {decoded_path(add["path"]) for add in adds}
+    for entry in storage.list(recursive=True):
+        if is_parquet_name(entry.path) and not is_hidden(entry.path) and entry.path not in planned:
+            what = "the file was added since the plan was made"
+            raise ConflictError(what, where=f"{storage.location}/{entry.path}", remedy="plan again")
     for add in adds:
         path = decoded_path(add["path"])
         if path in repaired:

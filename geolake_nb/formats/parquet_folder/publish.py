@@ -187,9 +187,10 @@ def published_files(
     files: list[PublishedFile] = []
     for index, path in enumerate(paths):
         repair = repair_of.get(index)
-        stated, scanned = _geo_columns(snapshot, index, types, repair)
         if leave_files and repair is not None:
             _require_own_types(snapshot, repair)
+            repair = None  # its boxes may be missing in row groups alone
+        stated, scanned = _geo_columns(snapshot, index, types, repair)
         files.append(
             PublishedFile(
                 path,
@@ -200,7 +201,7 @@ def published_files(
                 {column: known for column, ranges in scalars if (known := ranges[index]) is not None},
                 stated,
                 scanned,
-                None if leave_files else repair,
+                repair,
             )
         )
     return files, lacking if repairs else ()

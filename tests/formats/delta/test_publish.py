@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import json
 import math
+import re
 
 import deltalake
 import numpy as np
@@ -30,6 +31,11 @@ def adds(folder):
     lines = [json.loads(line) for line in (folder / FIRST).read_text().splitlines()]
     files = [line["add"] for line in lines if "add" in line]
     return {file["path"]: file | {"stats": json.loads(file["stats"])} for file in files}
+
+
+def plan_types(geo):
+    """The types to declare where the files do not."""
+    return {"geom": "geometry(OGC:CRS84)"} if geo else {}
 
 
 def pages(path):
@@ -176,6 +182,23 @@ def test_a_file_that_changes_after_the_plan_is_a_conflict_and_makes_no_table(tmp
         with pytest.raises(ConflictError, match="changed"):
             plan.apply()
         assert not (folder / "_delta_log").exists()
+        plan = gl.open(str(folder)).plan_publish(columns=plan_types(geo))
+        assert plan.hash == gl.open(str(folder)).plan_publish(columns=plan_types(geo)).hash
+        pq.write_table(pa.table({"n": [3]}), folder / "new.parquet")
+        with pytest.raises(ConflictError, match=r"new\.parquet: the file was added"):
+            plan.apply()
+        assert not (folder / "_delta_log").exists()
+
+
+def test_an_undo_is_undone(tmp_path):
+    folder = make_set(tmp_path / "t", files=2)
+    gl.publish(folder)
+    made, log = contents(folder), (folder / FIRST).read_bytes()
+    done = gl.open(str(folder)).plan_undo().apply()
+    gl.open(str(folder)).plan_undo(done.version).apply()
+    assert contents(folder) == made
+    assert (folder / FIRST).read_bytes() == log
+    assert gl.open(str(folder)).scan().count() == 20
 
 
 def test_a_table_with_later_versions_stays(tmp_path):
@@ -236,8 +259,9 @@ def ids(folder):
 
 
 def visible(points):
-    """The numbers of the points around which names appear and disappear, the first being 1; writes are hidden."""
-    return [number for number, name in enumerate(points, 1) if not name.startswith(("open", "write", "sync"))]
+    """The numbers of the points after which a name has appeared or disappeared, the first being 1."""
+    steps = [name for name in points if name.startswith(("os.link", "os.rename")) or re.match(r"os\.remove [^.]", name)]
+    return [number + 1 for number, name in enumerate(points, 1) if name in steps and number < len(points)]
 
 
 def test_a_kill_anywhere_leaves_the_files_or_the_whole_table(tmp_path):
