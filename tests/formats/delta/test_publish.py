@@ -17,7 +17,7 @@ import shapely
 
 import geolake_nb as gl
 from geolake_nb.cli import main
-from geolake_nb.errors import ConflictError, RefusedError, SchemaError
+from geolake_nb.errors import ConflictError, GeolakeError, RefusedError, SchemaError
 from geolake_nb.parquet.footer import read_footer
 from geolake_nb.storage.storage import Storage
 from tests.formats.parquet_sets import contents, make_set, points, seen
@@ -300,3 +300,30 @@ def test_a_kill_of_an_undo_leaves_the_whole_table_or_the_files(tmp_path):
             gl.open(str(folder)).plan_repair().apply()  # it completes what was interrupted
         assert contents(folder) == old, number
     assert states == {"files", "table"}
+
+
+def test_a_folder_in_a_bucket_is_published_and_restored(s3, tmp_path):
+    url = s3.upload(make_set(tmp_path / "t"), "lake", "published")
+    before = s3.objects("lake", "published")
+    report = gl.publish(url, storage_options=s3.options)
+    table = gl.open(url, storage_options=s3.options)
+    assert (table.version, table.scan().count(), len(table.check())) == (0, 30, 0)
+    report.undo()
+    after = s3.objects("lake", "published")
+    assert {name: data for name, data in after.items() if "_geolake" not in name} == before
+
+
+@pytest.mark.parametrize("path", ["0.parquet", f"x/{FIRST}", "_delta_log/00000000000000000001.json", f"../{FIRST}"])
+@pytest.mark.parametrize("kind", ["create", "drop"])
+def test_a_journal_creates_and_drops_nothing_but_the_first_entry(tmp_path, kind, path):
+    folder = make_set(tmp_path / "t", files=1)
+    gl.open(str(folder)).plan_repair().apply()
+    old = contents(folder)
+    entry = folder / "_geolake" / "changes" / "00000001.json"
+    step = {kind: {"path": path, "from": "_geolake/x/log.json", "bytes": 1}}
+    entry.write_text(json.dumps(json.loads(entry.read_text()) | {"steps": [step]}))
+    entry.with_name("00000001.end.json").unlink()
+    with pytest.raises(GeolakeError):
+        gl.open(str(folder)).plan_repair()
+    assert contents(folder) == old
+    assert not (folder / "_delta_log").exists()
