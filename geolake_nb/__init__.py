@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.opening import open  # noqa: A004
     from geolake_nb.api.sql import sql
     from geolake_nb.api.table import Table
-    from geolake_nb.api.writing import write
+    from geolake_nb.api.writing import publish, write
     from geolake_nb.errors import GeolakeError
     from geolake_nb.expressions.predicate import (
         st_contains,
@@ -47,6 +47,7 @@ __all__ = [
     "geography",
     "geometry",
     "open",
+    "publish",
     "raster",
     "rasters",
     "session",
@@ -78,6 +79,7 @@ _LAZY_EXPORTS = {
     "geography": "geolake_nb.model.types",
     "geometry": "geolake_nb.model.types",
     "open": "geolake_nb.api.opening",
+    "publish": "geolake_nb.api.writing",
     "raster": "geolake_nb.model.types",
     "rasters": "geolake_nb.api.rasters",
     "session": "geolake_nb.spark.session",

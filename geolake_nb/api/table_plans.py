@@ -323,6 +323,51 @@ class TablePlans:
             storage_options=storage_options,
         )
 
+    def plan_publish(
+        self,
+        *,
+        format: str = "delta",  # noqa: A002
+        columns: ColumnTypesInput | None = None,
+        leave_files: bool = False,
+        on_progress: Progress | None = None,
+    ) -> Plan:
+        """Make a table of these Parquet files where they lie, without copying their data.
+
+        Footers get the geo types, boxes and GeoParquet metadata that they lack; their pages stay byte for byte.
+        Statistics of plain columns come from the footers, partition values from the names of folders, and bounds of
+        geo columns from footers that can be trusted, else from the values.
+
+        Args:
+            format: `delta`.
+            columns: the types of columns of WKB that the files do not declare.
+            leave_files: change no file; the plan says what the files then lack.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            A plan; `apply` repairs the footers and commits the first version. `undo` restores the folder.
+
+        Raises:
+            RefusedError: the table is not a folder of Parquet files, or its files cannot be a table without a copy.
+            SchemaError: files that differ in a type, or a type that the format does not read in files.
+
+        Example:
+            >>> plan = gl.open("parcels").plan_publish()
+            >>> plan
+            Plan('publish', '/.../parcels', '...')
+        """
+        from geolake_nb.api.writing import plan_publish
+
+        if self.snapshot.format is not PARQUET:
+            raise self._format.not_offered("publish", self.snapshot, only=PARQUET.name)
+        return plan_publish(
+            self.snapshot,
+            self._source,
+            format=format,
+            columns=columns,
+            leave_files=leave_files,
+            on_progress=on_progress,
+        )
+
     def plan_collations(
         self, changes: Mapping[str, str | None] | None = None, *, refresh: bool = False, upgrade: bool = False
     ) -> Plan:

@@ -1,4 +1,4 @@
-"""New tables and new rows: `gl.write`, and the plan that converts Parquet files to a table."""
+"""New tables and new rows: `gl.write`, `gl.publish`, and the plans that make a table of Parquet files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.api.input_rows import input_rows
 from geolake_nb.errors import GeolakeError, RefusedError
-from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG
+from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG, PARQUET
 from geolake_nb.model.types import parse_column_types
 from geolake_nb.storage.storage import Storage
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     IcebergTable = Any
 
-__all__ = ["plan_convert", "plan_write", "write"]
+__all__ = ["plan_convert", "plan_publish", "plan_write", "publish", "write"]
 
 _MODES = ("append", "create", "overwrite")
 
@@ -198,6 +198,80 @@ def plan_convert(
         ),
     )
     return _new_plan(form.plan_create(new), source)
+
+
+def publish(
+    folder: str | os.PathLike[str],
+    *,
+    format: str = "delta",  # noqa: A002
+    columns: ColumnTypesInput | None = None,
+    leave_files: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    spark: SparkSession | None = None,
+    single_writer: bool = False,
+    on_progress: Progress | None = None,
+) -> Report:
+    """Make a table of a folder of Parquet or GeoParquet files where they lie, without copying their data.
+
+    Footers get the geo types and boxes that they lack, and their pages stay byte for byte. `report.undo()` restores the
+    folder while the table has no other version.
+
+    Args:
+        folder: the folder of the files: a path or a URL.
+        format: `delta`.
+        columns: the types of columns of WKB that the files do not declare, as types or as text.
+        leave_files: change no file; `Table.plan_publish` says what the files then lack.
+        storage_options: options of the store, named as in deltalake.
+        spark: the session that reads values for bounds where there are many; by default threads of this process.
+        single_writer: assert that nobody else writes to a store without atomic writes.
+        on_progress: called with the number of files that are done and that of all.
+
+    Returns:
+        The version that was committed, and how many files it has.
+
+    Raises:
+        RefusedError: the files are a table already, or cannot be one without a copy.
+        SchemaError: files that differ in a type, or a type that the format does not read in files.
+        ConflictError: a file was changed meanwhile, or another writer made a table of the files.
+
+    Example:
+        >>> report = gl.publish("parcels")
+        >>> report.version, gl.open("parcels").snapshot.format.name
+        (0, 'delta')
+        >>> report.undo().verb, gl.open("parcels").snapshot.format.name
+        ('undo', 'parquet')
+    """
+    from geolake_nb.api.opening import open as open_table
+
+    def apply() -> tuple[Plan, Report]:
+        table = open_table(os.fspath(folder), storage_options=storage_options)
+        plan = table.plan_publish(format=format, columns=columns, leave_files=leave_files, on_progress=on_progress)
+        return plan, plan.apply(spark=spark, single_writer=single_writer, on_progress=on_progress)
+
+    plan, report = apply()
+    if plan.change.format is PARQUET:  # it completed an interrupted change, which may have been another one
+        made = open_table(os.fspath(folder), storage_options=storage_options)
+        if made.snapshot.format is PARQUET:
+            plan, report = apply()
+    return report
+
+
+def plan_publish(
+    snapshot: Snapshot,
+    source: TableSource,
+    *,
+    format: str = "delta",  # noqa: A002
+    columns: ColumnTypesInput | None = None,
+    leave_files: bool = False,
+    on_progress: Progress | None = None,
+) -> Plan:
+    """A table of a set of Parquet files where they lie."""
+    from geolake_nb.api.plan import Plan
+
+    form = _format(format)
+    types = parse_column_types(columns, snapshot.properties)
+    change = form.plan_publish(snapshot, columns=types, leave_files=leave_files, on_progress=on_progress)
+    return Plan(change, replace(source, format=form, storage=snapshot.details.storage, detected=None))
 
 
 def _new_plan(change: Change, source: TableSource) -> Plan:

@@ -1,4 +1,4 @@
-"""Create a table with geo types from Parquet or GeoParquet files, which stay unchanged."""
+"""Create a table with geo types from Parquet or GeoParquet files, which stay unchanged, or make one of them."""
 
 from __future__ import annotations
 
@@ -42,11 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partition-by", action="append", default=[], metavar="COLUMN", help="a partition column; may be repeated"
     )
+    parser.add_argument(
+        "--in-place",
+        action="store_true",
+        help="make the folder itself a table: footers are repaired, no data is copied",
+    )
+    parser.add_argument(
+        "--leave-files", action="store_true", help="with --in-place, change no file; the plan says what they lack"
+    )
     add_layout_options(parser)
 
 
 def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
     """The plan for the options, in a shell or in a cell."""
+    if options.in_place:
+        return _publish_plan(table, options)
+    if options.leave_files:
+        raise GeolakeError("--leave-files needs --in-place", remedy="a conversion to another folder changes no file")
     return table.plan_convert(
         options.target,
         format=options.format,
@@ -59,8 +71,18 @@ def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
     )
 
 
+def _publish_plan(table: Table, options: argparse.Namespace) -> Plan:
+    layout = (options.target, options.partition_by, options.cluster, options.row_group_rows)
+    if any(layout):
+        raise GeolakeError(
+            "--in-place takes the files where they lie and as they are",
+            remedy="leave out the target and what lays rows out, or leave out --in-place",
+        )
+    return table.plan_publish(format=options.format, columns=geo_types(options.column), leave_files=options.leave_files)
+
+
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
-    if options.target is None:
+    if options.target is None and not options.in_place:
         raise GeolakeError("the location of the new table is missing", remedy="write geolake convert TABLE TARGET")
     return run_plan(convert_plan(open_table(options), options), options)

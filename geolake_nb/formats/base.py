@@ -201,6 +201,18 @@ class Format(TableFormat):
         """A new table."""
         raise NotImplementedError
 
+    def plan_publish(
+        self,
+        snapshot: Snapshot,
+        *,
+        columns: ColumnTypes,
+        leave_files: bool,
+        on_progress: Progress | None,
+    ) -> Change:
+        """A table of Parquet files where they lie."""
+        what = f"files cannot become a table of {self.title} in place"
+        raise RefusedError(what, where=snapshot.location, remedy="use format='delta', or convert them")
+
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:
         """More rows."""
         raise NotImplementedError

@@ -374,7 +374,7 @@ def _collations(table: Table, options: Options) -> Any:
 
 
 def _convert(table: Table, options: Options) -> Any:
-    if options.target is None:
+    if options.target is None and not options.in_place:
         raise GeolakeError("the location of the new table is missing", remedy="write %geolake convert TABLE TARGET")
     return _planned(convert_plan(table, options), options)
 

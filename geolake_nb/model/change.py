@@ -30,6 +30,8 @@ class Verb(enum.Enum):
     """Columns of bytes or text become geometries or geographies."""
     CONVERT = "convert"
     """A new table with the rows of another."""
+    PUBLISH = "publish"
+    """Files become a table where they lie."""
     WRITE = "write"
     """New rows, in a new table or an existing one."""
     COLLATIONS = "collations"

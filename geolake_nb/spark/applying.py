@@ -76,6 +76,7 @@ def _run(change: Change, context: CommitContext, on_progress: Progress | None) -
     from geolake_nb.changes.repair.bound_sources import ScanJob
     from geolake_nb.changes.write_job import WriteJob
     from geolake_nb.formats.delta.collate import CollateJob
+    from geolake_nb.formats.parquet_folder.publish import PublishJob
     from geolake_nb.formats.parquet_folder.repair import FooterScanJob
     from geolake_nb.spark.session import session_for
 
@@ -83,6 +84,10 @@ def _run(change: Change, context: CommitContext, on_progress: Progress | None) -
         from geolake_nb.spark.scan_bounds import run_footer_scan
 
         return run_footer_scan(change, change.job, context.storage, context.spark, on_progress)
+    if isinstance(change.job, PublishJob):
+        from geolake_nb.spark.scan_bounds import run_publish
+
+        return run_publish(change, change.job, context.storage, context.spark, on_progress)
     job_context = JobContext(session_for(context.spark), context.storage, context.transaction, on_progress)
     if isinstance(change.job, ScanJob):
         from geolake_nb.spark.scan_bounds import run_scan

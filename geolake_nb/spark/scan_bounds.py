@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from geolake_nb.errors import GeolakeError, JobError
 from geolake_nb.formats.delta.repair import finish_repair
+from geolake_nb.formats.parquet_folder.publish import finish_publish
 from geolake_nb.formats.parquet_folder.repair import finish_repair as finish_footer_repair
 from geolake_nb.model.statistics import merge
 from geolake_nb.parquet.footer import FooterReader
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from geolake_nb.changes.repair.bound_sources import ScanJob
+    from geolake_nb.formats.parquet_folder.publish import PublishJob
     from geolake_nb.formats.parquet_folder.repair import FooterScanJob
     from geolake_nb.model.change import Change
     from geolake_nb.model.statistics import ColumnStats
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
     FileUnit = tuple[int, str, list[ScanColumn]]
 
-__all__ = ["Unit", "bundled", "run_footer_scan", "run_scan"]
+__all__ = ["Unit", "bundled", "run_footer_scan", "run_publish", "run_scan"]
 
 _WORTH_A_JOB = 1 << 28
 """Bytes of files from which on a Spark job is faster than threads of this process."""
@@ -52,6 +54,16 @@ def run_footer_scan(
     if spark is None or len(units) == 1 or size < _WORTH_A_JOB:
         return finish_footer_repair(change, job, _here(storage, units, on_progress))
     return finish_footer_repair(change, job, _on_spark(spark, storage, units, change.location, on_progress))
+
+
+def run_publish(
+    change: Change, job: PublishJob, storage: Storage, spark: SparkSession | None, on_progress: Progress | None
+) -> Change:
+    """Read the values and complete the change with the entries of the files."""
+    units = job.units
+    if spark is None or len(units) == 1 or sum(file.bytes for file in job.files) < _WORTH_A_JOB:
+        return finish_publish(change, job, storage, _here(storage, units, on_progress))
+    return finish_publish(change, job, storage, _on_spark(spark, storage, units, change.location, on_progress))
 
 
 def _here(storage: Storage, units: list[FileUnit], on_progress: Progress | None) -> dict[int, list[list[GroupStats]]]:

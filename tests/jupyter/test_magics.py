@@ -129,6 +129,9 @@ def test_files_are_converted_by_a_plan(book, tmp_path):
     planned = book.value(f"%geolake convert {folder} {tmp_path / 'new'}")
     assert planned.change.verb.value == "convert"
     assert not (tmp_path / "new").exists()
+    in_place = book.value(f"%geolake convert {folder} --in-place --column geom=geometry(OGC:CRS84)")
+    assert in_place.change.verb.value == "publish"
+    assert "leave out the target" in book.complaint(f"%geolake convert {folder} new --in-place")
 
 
 def test_a_plan_is_applied_only_with_apply_and_undone(book, t):

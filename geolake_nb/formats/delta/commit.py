@@ -212,7 +212,7 @@ class _Committer:
             if previous is not None:
                 # Delta, In-commit timestamps: later than that of the version before.
                 moment = max(moment, previous + 1)
-            data = self._info(moment, in_commit=timed) + b"\n" + self._actions
+            data = commit_info(self._change, moment, in_commit=timed) + b"\n" + self._actions
             self._on_phase(Phase.BEFORE_PUT, version)
             if self._write(version, data):
                 self._on_phase(Phase.COMMITTED, version)
@@ -346,25 +346,26 @@ class _Committer:
             f" txnId {self._change.transaction}",
         )
 
-    def _info(self, moment: int, *, in_commit: bool) -> bytes:
-        change = self._change
-        info: dict[str, Any] = {"inCommitTimestamp": moment} if in_commit else {}
-        info |= {
-            "timestamp": moment,
-            "operation": change.operation,
-            "operationParameters": dict(change.parameters),
-        }
-        if change.base_version >= 0:
-            info["readVersion"] = change.base_version
-        info["isBlindAppend"] = change.blind_append
-        if change.metrics:
-            info["operationMetrics"] = dict(change.metrics)
-        info |= {"engineInfo": f"geolake_nb/{__version__}", "txnId": change.transaction}
-        return orjson.dumps({"commitInfo": info})
-
     def _committed(self, version: int, moment: int) -> Committed:
         when = dt.datetime.fromtimestamp(moment / 1000, dt.UTC)
         return Committed(version, self._change.transaction, tuple(self._rebased), when)
+
+
+def commit_info(change: DeltaCommit, moment: int, *, in_commit: bool = False) -> bytes:
+    """The first line of the entry of a change, at a time in milliseconds since 1970."""
+    info: dict[str, Any] = {"inCommitTimestamp": moment} if in_commit else {}
+    info |= {
+        "timestamp": moment,
+        "operation": change.operation,
+        "operationParameters": dict(change.parameters),
+    }
+    if change.base_version >= 0:
+        info["readVersion"] = change.base_version
+    info["isBlindAppend"] = change.blind_append
+    if change.metrics:
+        info["operationMetrics"] = dict(change.metrics)
+    info |= {"engineInfo": f"geolake_nb/{__version__}", "txnId": change.transaction}
+    return orjson.dumps({"commitInfo": info})
 
 
 def _lines(actions: Sequence[str], location: str) -> bytes:
@@ -413,22 +414,23 @@ def commit_change(change: Change, context: CommitContext) -> Applied:
     """Write the log entry; appends of other writers are accepted, their other changes are conflicts."""
     if change.base_version is None:
         change = with_table_id(change, context.transaction)
-    made = commit(
-        context.storage,
-        DeltaCommit(
-            base_version=_base(change),
-            operation=f"GEOLAKE {change.verb.value.upper()}",
-            parameters=change.parameters,
-            actions=change.actions,
-            transaction=context.transaction,
-            metrics={name: str(value) for name, value in change.metrics.items()},
-            blind_append=change.blind_append,
-            tolerates_appends=change.tolerates_appends,
-            table_id=change.table_id,
-        ),
-        put=_put(context),
-    )
+    made = commit(context.storage, delta_commit(change, context.transaction), put=_put(context))
     return Applied(made.version, made.rebased_over, change.metrics)
+
+
+def delta_commit(change: Change, transaction: str) -> DeltaCommit:
+    """The change as it is committed."""
+    return DeltaCommit(
+        base_version=_base(change),
+        operation=f"GEOLAKE {change.verb.value.upper()}",
+        parameters=change.parameters,
+        actions=change.actions,
+        transaction=transaction,
+        metrics={name: str(value) for name, value in change.metrics.items()},
+        blind_append=change.blind_append,
+        tolerates_appends=change.tolerates_appends,
+        table_id=change.table_id,
+    )
 
 
 def _base(change: Change) -> int:

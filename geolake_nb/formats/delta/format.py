@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from geolake_nb.errors import CollationError
 from geolake_nb.formats.base import Format, VersionChoice
+from geolake_nb.model.change import Verb
 from geolake_nb.model.table_format import CollatedFiles, FileField, SpecReference, TableKind
 
 if TYPE_CHECKING:
@@ -216,7 +217,23 @@ class DeltaFormat(Format):
 
         return plan_append(snapshot, rows, columns=columns, packing=packing)
 
+    def plan_publish(
+        self,
+        snapshot: Snapshot,
+        *,
+        columns: ColumnTypes,
+        leave_files: bool,
+        on_progress: Progress | None,
+    ) -> Change:
+        from geolake_nb.formats.delta.publish import plan_publish
+
+        return plan_publish(snapshot, columns=columns, leave_files=leave_files, on_progress=on_progress)
+
     def find_transaction(self, change: Change, context: CommitContext) -> int | None:
+        if change.verb is Verb.PUBLISH:
+            from geolake_nb.formats.delta.publish import find_published
+
+            return find_published(change, context)
         from geolake_nb.formats.delta.commit import find_transaction
 
         return find_transaction(change, context)
@@ -227,6 +244,10 @@ class DeltaFormat(Format):
         require_atomic_put(context)
 
     def commit(self, change: Change, context: CommitContext) -> Applied:
+        if change.verb is Verb.PUBLISH:
+            from geolake_nb.formats.delta.publish import commit_published
+
+            return commit_published(change, context)
         from geolake_nb.formats.delta.commit import commit_change
 
         return commit_change(change, context)

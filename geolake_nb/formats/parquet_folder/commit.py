@@ -44,6 +44,7 @@ from geolake_nb.formats.parquet_folder.file_changes import (
     put_footer,
     revert_moves,
 )
+from geolake_nb.formats.parquet_folder.first_log import create_log, drop_log, require_droppable
 from geolake_nb.formats.parquet_folder.journal import (
     HIDDEN,
     Outcome,
@@ -96,8 +97,9 @@ class SetChange:
     transaction: str
     verb: str
     actions: Sequence[str]
-    """JSON: `footer`, `restore` (a footer), `take` (a file out of the dataset), `put` (a file into it), `finish`, or
-    `forget` (the files that a change keeps for undo)."""
+    """JSON: `footer`, `restore` (a footer), `take` (a file out of the dataset), `put` (a file into it), `create` (the
+    log of a table that the files become), `drop` (that log), `finish`, or `forget` (the files that a change keeps for
+    undo)."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
 
@@ -196,6 +198,9 @@ def _prepare(
 ) -> tuple[dict[str, Any], ...]:
     """The steps of the actions; raises if a file is not in the planned state, before anything is changed."""
     taken = {action["path"] for kind, action in actions if kind == "take"}
+    for kind, action in actions:
+        if kind == "drop":
+            require_droppable(storage, action)
     put = [action["path"] for kind, action in actions if kind == "put"]
     if len(set(put)) < len(put):
         raise RefusedError(
@@ -214,6 +219,8 @@ def _prepare(
             size = action["bytes"] - len(old) + len(new)
             state = FileState.from_dict(action).to_dict()
             return {"footer": {**state, "new_footer": footer_digest(new), "new_bytes": size}}
+        if kind in ("create", "drop"):
+            return {kind: action}
         if kind == "take":
             FileState.from_dict(action).require(storage)
             return {"take": {**action, "to": kept_path(transaction, path), "stays": path in put}}
@@ -299,6 +306,16 @@ def _execute(storage: Storage, entry: JournalEntry, report: OnStep) -> None:
     unknown = partial(_outcome_unknown, storage, entry.version, entry.transaction)
     footers = [step["footer"] for step in entry.steps if "footer" in step]
     moves = moves_of(entry.steps)
+    logs = [(kind, action) for step in entry.steps for kind, action in step.items() if kind in ("create", "drop")]
+    try:
+        for _, action in [log for log in logs if log[0] == "drop"]:  # before its files change
+            with unknown():
+                drop_log(storage, action)
+            report(f"drop {action['path']}")
+    except ConflictError:
+        with unknown(after=(GeolakeError,)):
+            end_change(storage, entry.version, Outcome(abandoned=True))
+        raise
     with unknown():
         problems = _put_footers(storage, entry, footers, report) if footers else {}
     try:
@@ -313,6 +330,12 @@ def _execute(storage: Storage, entry: JournalEntry, report: OnStep) -> None:
             revert_moves(storage, moves)  # all of them: some may have been made before the change was interrupted
             end_change(storage, entry.version, Outcome(abandoned=True))
         raise
+    for _, action in [log for log in logs if log[0] == "create"]:  # after its files have changed
+        with unknown():
+            problem = _created(storage, action, problems)
+        if problem is not None:
+            problems[action["path"]] = problem
+        report(f"create {action['path']}")
     with unknown(after=(GeolakeError,)):
         end_change(storage, entry.version, Outcome(skipped=tuple(problems)))
     report("ended")
@@ -344,6 +367,17 @@ def _put_footers(storage: Storage, entry: JournalEntry, steps: list[Any], report
     # A step that was reported as failed may have been done: the footers show it.
     failed = [step for step in steps if step["path"] in problems]
     return {step["path"]: problems[step["path"]] for step in failed if not _has_new_footer(storage, step)}
+
+
+def _created(storage: Storage, action: Mapping[str, Any], problems: Mapping[str, GeolakeError]) -> GeolakeError | None:
+    """Create the log, and return why it is not created: a file that it lists is not as it states, or another table."""
+    if problems:
+        return next(iter(problems.values()))
+    try:
+        create_log(storage, action)
+    except ConflictError as problem:
+        return problem
+    return None
 
 
 def _has_new_footer(storage: Storage, step: Mapping[str, Any]) -> bool:

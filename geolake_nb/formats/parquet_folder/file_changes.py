@@ -45,6 +45,8 @@ __all__ = [
     "revert_moves",
 ]
 
+_NO_DIGEST = "?" * 32
+"""As long as a digest."""
 _SIDES = ("xmin", "ymin", "xmax", "ymax", "zmin", "zmax", "mmin", "mmax")
 
 
@@ -118,10 +120,14 @@ class FooterChange:
     def edited(self, footer: bytes) -> bytes:
         """The new footer, from the current one."""
         where = self.file.path
-        new = edit_footer(footer, self.leaves, properties={**self.properties, BOX_MARK: None}, where=where)
-        if not self.marked:
+        mark = _NO_DIGEST if self.marked else None
+        new = edit_footer(footer, self.leaves, properties={**self.properties, BOX_MARK: mark}, where=where)
+        if mark is None:
             return new
-        return edit_footer(new, {}, properties={BOX_MARK: box_digest(parse_footer(new, where=where))}, where=where)
+        digest = box_digest(parse_footer(new, where=where))  # of boxes, which the mark is not among
+        if new.count(mark.encode()) == 1:
+            return new.replace(mark.encode(), digest.encode())
+        return edit_footer(new, {}, properties={BOX_MARK: digest}, where=where)
 
     def to_dict(self) -> dict[str, Any]:
         """The file, its `columns` with type and row groups, `properties`, `marked`."""
@@ -259,7 +265,7 @@ def moves_of(steps: Sequence[Mapping[str, Action]]) -> list[Move]:
     [('take', {'path': 'a'}), ('put', {'path': 'b'})]
     """
     return sorted(
-        ((kind, action) for step in steps for kind, action in step.items() if kind != "footer"),
+        ((kind, action) for step in steps for kind, action in step.items() if kind in ("take", "put")),
         key=lambda move: (os.path.dirname(move[1]["path"]), move[0] == "put"),
     )
 

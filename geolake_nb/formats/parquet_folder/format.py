@@ -98,8 +98,10 @@ class ParquetFolderFormat(Format):
         )
 
     def plan_undo(self, storage: Storage, snapshot: Snapshot, version: int | None) -> Change:
+        from geolake_nb.formats.detect import require_no_owner
         from geolake_nb.formats.parquet_folder.undo import plan_undo
 
+        require_no_owner(storage)
         return plan_undo(storage, snapshot, version)
 
     def plan_create(self, new: NewTable) -> Change:

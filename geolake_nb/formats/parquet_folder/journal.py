@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
 
 __all__ = [
+    "FIRST_ENTRY",
     "HIDDEN",
     "STAGED",
     "JournalEntry",
@@ -46,6 +47,8 @@ HIDDEN = "_geolake"
 """The folder of this package in a dataset."""
 STAGED = f"{HIDDEN}/new"
 """Where new files are staged until all of them are written."""
+FIRST_ENTRY = f"_delta_log/{0:020}.json"
+"""The file that makes a folder a Delta table; no later one is created or removed here."""
 
 _CHANGES = f"{HIDDEN}/changes"
 _MAX_LENGTH = 1 << 30
@@ -54,7 +57,11 @@ _MEMBERS: dict[str, dict[str, type]] = {
     "footer": {**_STATE, "new_footer": str, "new_bytes": int},
     "take": {**_STATE, "to": str, "stays": bool},
     "put": {"path": str, "from": str, "bytes": int, "over": bool},
+    "create": {"path": str, "from": str, "bytes": int},
+    "drop": {"path": str, "from": str, "bytes": int},
 }
+_KEPT_AT = {"take": "to", "put": "from", "create": "from", "drop": "from"}
+
 _BEGUN = re.compile(r"([0-9]{8})\.json")
 _PLAIN = re.compile(r"[0-9A-Za-z-]{1,100}")
 
@@ -79,7 +86,7 @@ class JournalEntry:
     timestamp: int
     """Milliseconds since 1970."""
     steps: tuple[Mapping[str, Any], ...]
-    """Each an object with one member: `footer`, `take` or `put`."""
+    """Each an object with one member: `footer`, `take`, `put`, `create` or `drop`."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
     outcome: Outcome | None = None
@@ -200,15 +207,20 @@ def _object(text: bytes, where: str) -> dict[str, Any]:
 
 
 def _check_step(step: Any, where: str) -> None:
-    """Raise unless a step moves a file from the dataset to the hidden folder or back: a journal is untrusted."""
+    """Raise unless a step moves a file from the dataset to the hidden folder or back: a journal is untrusted.
+
+    The first entry of the log of a table is the one file that is created and dropped.
+    """
     kind = next(iter(step), None) if isinstance(step, dict) and len(step) == 1 else None
     members = step[kind] if kind in _MEMBERS else None
     if not isinstance(members, dict) or not all(
         type(members.get(name)) is wanted for name, wanted in _MEMBERS[str(kind)].items()
     ):
         raise CorruptTableError("a step of a change cannot be read", where=where)
-    hidden = {"take": "to", "put": "from"}.get(str(kind))
+    hidden = _KEPT_AT.get(str(kind))
     inside = _is_hidden(members["path"], where)
+    if kind in ("create", "drop") and members["path"] != FIRST_ENTRY:
+        inside = True
     if inside or (hidden is not None and not _is_hidden(members[hidden], where)):
         raise CorruptTableError("a step of a change has a path that is not allowed", where=where)
 

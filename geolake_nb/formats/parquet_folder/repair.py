@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
-__all__ = ["FooterScanJob", "finish_repair", "plan_repair"]
+__all__ = ["FooterScanJob", "file_repairs", "finish_repair", "plan_repair", "require_iso", "with_states"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,14 +91,10 @@ def plan_repair(
                     "verify": json.dumps(verify)},
     )  # fmt: skip
     problems = _Problems()
-    repairs = [
-        repair
-        for index, view in enumerate(snapshot.details.views)
-        if (repair := _repair(snapshot, index, view, chosen, problems, verify=verify)) is not None
-    ]
+    repairs = _repairs(snapshot, chosen, problems, verify=verify)
     if columns is None and not verify and all(column.sound for repair in repairs for column in repair.columns):
         return replace(nothing, notes=_optional_additions(repairs) or problems.sentences())
-    repairs = _with_states(storage, snapshot, repairs, on_progress)
+    repairs = with_states(storage, snapshot, repairs, on_progress)
     files = tuple(repair for repair in repairs if any(column.scan for column in repair.columns))
     known = [repair for repair in repairs if not any(column.scan for column in repair.columns)]
     actions = [text for repair in known if (text := footer_action(repair, {})) is not None]
@@ -126,13 +122,7 @@ def finish_repair(change: Change, job: FooterScanJob, scanned_stats: Mapping[int
         groups = {column.path: stats for column, stats in zip(scanned, scanned_stats[index], strict=True)}
         types = {column.path: type_name(column.type) for column in scanned}
         for path, some in groups.items():
-            if not all(group.is_iso for group in some):
-                word = shlex.quote(f"{path}={types[path]}")
-                raise RefusedError(
-                    "values are EWKB, and Parquet's geo types hold ISO WKB: their pages have to be rewritten",
-                    where=f"{change.location}, {file.state.path}, column {path}",
-                    remedy=f"run geolake rewrite {shlex.quote(change.location)} --column {word}, which does that",
-                )
+            require_iso(change.location, file.state.path, path, types[path], some)
             values += sum(group.stats.bad + group.stats.unbounded for group in some)
         text = footer_action(file, groups, plain=plain)
         if text is not None:
@@ -147,6 +137,36 @@ def finish_repair(change: Change, job: FooterScanJob, scanned_stats: Mapping[int
         what = f"{path} stays plain binary: {why}, and engines that read geo types fail on it"
         warnings.warn(what, BadValueWarning, stacklevel=2)
     return replace(change, job=None, actions=actions, metrics=metrics)
+
+
+def require_iso(location: str, file: str, column: str, type_text: str, groups: Sequence[GroupStats]) -> None:
+    """Raise for values that are EWKB."""
+    if not all(group.is_iso for group in groups):
+        word = shlex.quote(f"{column}={type_text}")
+        raise RefusedError(
+            "values are EWKB, and Parquet's geo types hold ISO WKB: their pages have to be rewritten",
+            where=f"{location}, {file}, column {column}",
+            remedy=f"run geolake rewrite {shlex.quote(location)} --column {word}, which does that",
+        )
+
+
+def file_repairs(snapshot: Snapshot, types: Mapping[str, GeoType | None]) -> tuple[list[FooterRepair], tuple[str, ...]]:
+    """The repairs of all footers that lack something of these columns, and what they lack; `None` is a declared type.
+
+    The states of the files are not read yet.
+    """
+    problems = _Problems()
+    return _repairs(snapshot, types, problems, verify=False), problems.sentences()
+
+
+def _repairs(
+    snapshot: Snapshot, chosen: Mapping[str, GeoType | None], problems: _Problems, *, verify: bool
+) -> list[FooterRepair]:
+    repairs = (
+        _repair(snapshot, index, view, chosen, problems, verify=verify)
+        for index, view in enumerate(snapshot.details.views)
+    )
+    return [repair for repair in repairs if repair is not None]
 
 
 def _columns_left_plain(job: FooterScanJob, scanned_stats: Mapping[int, list[list[GroupStats]]]) -> dict[str, str]:
@@ -309,7 +329,7 @@ def _is_wkb(type_: DataType) -> bool:
     return type_ == PrimitiveType("binary")
 
 
-def _with_states(
+def with_states(
     storage: Storage, snapshot: Snapshot, repairs: list[FooterRepair], on_progress: Progress | None
 ) -> list[FooterRepair]:
     """The repairs with the current state of each file; a file that changed since it was opened is a conflict."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["plan_forget", "plan_undo"]
+__all__ = ["plan_forget", "plan_undo", "undo_of"]
 
 _UNDO = Verb.UNDO.value
 _OTHERS = (_UNDO, Verb.FORGET.value)
@@ -45,6 +45,11 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
             ),
             parameters={"finish": str(entry.version)},
         )
+    return undo_of(storage, snapshot, entry)
+
+
+def undo_of(storage: Storage, snapshot: Snapshot, entry: JournalEntry) -> Change:
+    """Undo a complete change."""
     undo = _Undo(storage, entry)
     actions = [
         text for step in entry.steps for kind, step_action in step.items() for text in undo.inverse(kind, step_action)
@@ -53,6 +58,7 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
         "footers_restored": sum(text.startswith('{"restore"') for text in actions),
         "files_removed": sum(text.startswith('{"take"') for text in actions),
         "files_restored": sum(text.startswith('{"put"') for text in actions),
+        "tables_removed": sum(text.startswith('{"drop"') for text in actions),
     }
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in metrics.items() if count)
     return Change(
@@ -61,7 +67,7 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
         snapshot.location,
         None,
         actions=actions,
-        notes=(f"Change {entry.version} ({entry.verb}) will be reverted.", f"{counts}.".capitalize()),
+        notes=(f"Change {entry.version} ({entry.verb}) will be reverted.", f"{counts or 'no file'}.".capitalize()),
         reads=Reads(metrics["footers_restored"], sum(step["footer"]["new_bytes"] for step in entry.steps
                                                      if "footer" in step)),
         undo="geolake undo with --undo-version and the number of this change reverts it",
@@ -122,6 +128,12 @@ class _Undo:
             if (state.bytes, state.footer) != (step["new_bytes"], step["new_footer"]):
                 raise self._changed(path)
             return [action("restore", {**state.to_dict(), "transaction": self._entry.transaction})]
+        if kind in ("create", "drop"):
+            if self._entry.outcome is not None and path in self._entry.outcome.skipped:
+                return []
+            if not self._storage.exists(step["from"]):
+                raise self._not_kept("the log of the table", step["from"])
+            return [action("drop" if kind == "create" else "create", step)]
         if kind == "take":
             if not self._storage.exists(step["to"]):
                 raise self._not_kept("the file that the change removed", step["to"])
