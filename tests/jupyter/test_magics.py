@@ -13,6 +13,7 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.api.engine_comparison import EngineComparison
+from geolake_nb.api.maintenance import MaintenanceReport
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.api.scan import Scan
 from geolake_nb.api.sql import SqlResult
@@ -29,6 +30,7 @@ from geolake_nb.model.schema import Schema
 from geolake_nb.model.snapshot import History, Protocol
 from geolake_nb.scan.diff import Diff
 from geolake_nb.scan.explanation import Explanation
+from geolake_nb.scan.layout import Layout
 from tests import small_tables
 from tests.jupyter.html_reading import text_of
 from tests.jupyter.shell import notebook
@@ -72,6 +74,9 @@ SAID = [
     ("repair t --column geom --verify", Plan),
     ("rewrite t --cluster geom --file-size 1MB", Plan),
     ("rewrite t --cluster geom --preview", Preview),
+    ("layout t --versions 2", Layout),
+    ("maintain t", Plan),
+    ("maintain t --apply --budget 1B", MaintenanceReport),
     ("enable t geospatial", Plan),
     ("collations t", TableCollations),
 ]
