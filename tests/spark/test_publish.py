@@ -11,6 +11,7 @@ import pytest
 
 import geolake_nb as gl
 from tests.formats.parquet_sets import GEO, make_set
+from tests.kernel_reader import kernel_rows
 from tests.oracle.wkb_write import point, write
 
 pytestmark = pytest.mark.spark
@@ -28,6 +29,7 @@ def test_spark_reads_geometries_and_deletes_rows(spark, tmp_path, leave_files):
         for row in frame.selectExpr("day", "id", "ST_AsBinary(geom) wkb").collect()
     }
     assert rows == {(day, n, write(point(float(n), -float(n)))) for day in ("1", "2 ä%") for n in range(10)}
+    assert set(kernel_rows(spark, str(folder), ["day", "id", "geom"])) == rows
     assert [row["id"] for row in frame.where("id > 8 AND day = '1'").collect()] == [9]
     spark.sql(f"DELETE FROM delta.`{folder}` WHERE id < 9")
     assert spark.read.format("delta").load(str(folder)).count() == 2
