@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.cli.layout import add_measure_options
-from geolake_nb.cli.options import add_plan_options, open_table, print_json, progress, run_plan
+from geolake_nb.cli.options import add_plan_options, open_table, print_json, progress
+from geolake_nb.cli.rewrite import preview_or_run
 from geolake_nb.errors import ConflictError
 from geolake_nb.text.messages import printable
 
@@ -60,15 +61,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.apply or options.expect is not None:
         with progress("footers") as on_progress:
             plan = maintain_plan(table, options, on_progress)
-        if not options.preview:
-            return run_plan(plan, options)
-        with progress("files") as on_progress:
-            preview = plan.preview(on_progress=on_progress)
-        if options.json:
-            print_json(preview.to_dict())
-        else:
-            print(preview)
-        return 0
+        return preview_or_run(plan, options)
     try:
         with progress("tasks") as on_progress:
             report = maintained(table, options, on_progress)

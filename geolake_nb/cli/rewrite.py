@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from geolake_nb.api import Table
     from geolake_nb.api.plan import Plan
 
-__all__ = ["EXAMPLE", "add_arguments", "add_layout_options", "rewrite_plan", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "preview_or_run", "rewrite_plan", "run"]
 
 EXAMPLE = "geolake rewrite roads --cluster geom --preview"
 
@@ -66,7 +66,11 @@ def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
 
 def run(options: argparse.Namespace) -> int:
     """Print the plan or its preview, or run it."""
-    plan = rewrite_plan(open_table(options), options)
+    return preview_or_run(rewrite_plan(open_table(options), options), options)
+
+
+def preview_or_run(plan: Plan, options: argparse.Namespace) -> int:
+    """Print the preview of a plan if that is asked for; print or run the plan otherwise."""
     if not options.preview:
         return run_plan(plan, options)
     with progress("files") as on_progress:

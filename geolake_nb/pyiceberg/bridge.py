@@ -132,7 +132,7 @@ def _take_back() -> None:
 
 
 def _patches() -> Iterator[Callable[[], Callable[[], None]]]:
-    """What applies each change and answers with what takes it back."""
+    """What applies each change, and returns what reverts it."""
     from geolake_nb.pyiceberg import arrow_columns, lineage, manifests, type_text, visitors, write_metrics
 
     for module in (type_text, arrow_columns, visitors, write_metrics, manifests, lineage):

@@ -130,7 +130,10 @@ class FullRead:
         true = np.zeros(len(shapes), bool)
         true[~broken] = RELATIONS[node.op](shapes[~broken], query)
         # Of a shape that is not valid, GEOS may say this or that, as the query is prepared or not.
-        broken |= present & ~shapely.is_valid(shapes)
+        prepared = shapely.from_wkb(shapely.to_wkb(query))
+        shapely.prepare(prepared)
+        doubtful = present & ~broken & ~shapely.is_valid(shapes)
+        broken[doubtful] = true[doubtful] != RELATIONS[node.op.converse](prepared, shapes[doubtful])
         return true & present, ~true & present & ~broken, broken
 
     def _in_crs(self, column: str, crs: str) -> Any:

@@ -1,4 +1,4 @@
-"""Maintenance of tables of every format: the rows stay, a second run does nothing, and undo takes it back."""
+"""Maintenance of tables of every format: the rows stay, a second run does nothing, and undo reverts it."""
 
 from __future__ import annotations
 
