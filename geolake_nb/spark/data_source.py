@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import inspect
 import json
 import os
 from dataclasses import dataclass
@@ -249,7 +250,7 @@ class _Result:
                 geo.append(field.name)
                 columns.append(pa.field(_box_name(field.name), _BOX))
         # The same with the nullability and the names that Spark gives.
-        return cls(tuple(fields), tuple(geo), to_arrow_schema(from_arrow_schema(pa.schema(columns))))
+        return cls(tuple(fields), tuple(geo), _as_spark_expects(pa.schema(columns)))
 
     def batch(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows for Spark."""
@@ -263,6 +264,12 @@ class _Result:
                 arrays.append(_box_values(array, field.type, self.schema.field(position).type))
                 position += 1
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _as_spark_expects(schema: pa.Schema) -> pa.Schema:
+    # Spark 4.2 wants a zone for its timestamps, earlier ones take none.
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(from_arrow_schema(schema), **zone)
 
 
 _BOX = pa.struct([pa.field(side, pa.float64()) for side in _SIDES])

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.spark
 
 FORMATS = ["delta", "iceberg", "havasu", "parquet"]
 COUNT = 400
+START = dt.datetime(2024, 3, 31, 1, 30, tzinfo=dt.UTC)
 WINDOW = "geom_bbox.xmin <= 20 AND geom_bbox.xmax >= 10 AND geom_bbox.ymin <= 20 AND geom_bbox.ymax >= 0"
 
 
@@ -36,6 +37,7 @@ def rows():
             "id": pa.array(range(COUNT), pa.int64()),
             "name": pa.array([f"row {number}" for number in range(COUNT)]),
             "day": pa.array([dt.date(2024, 1, 1) + dt.timedelta(days=number) for number in range(COUNT)]),
+            "at": pa.array([START + dt.timedelta(hours=number) for number in range(COUNT)], pa.timestamp("us", "UTC")),
             "price": pa.array([Decimal(number) / 4 for number in range(COUNT)], pa.decimal128(9, 2)),
             "tags": pa.array([[f"t{number % 3}", None] for number in range(COUNT)]),
             "geom": pa.array(wkb, pa.binary()),
