@@ -256,9 +256,7 @@ def show_table(table: Table, findings: Findings | None = None) -> Markup:
         title("Table", table.location),
         facts(about),
         [_bounds(column) for column in coverage(snapshot)],
-        None
-        if known["layout"] is None
-        else tag("div", bar(known["layout"]["share"], layout_sentence(known["layout"]))),
+        _layout(known["layout"]),
         [tag("p", typing_hint(snapshot, column), class_="warning") for column in table.untyped_wkb.columns],
         _findings(table, findings),
         geo_columns(table.schema),
