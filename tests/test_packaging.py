@@ -62,7 +62,8 @@ def unpacked(built) -> Path:
     """The source archive as somebody gets it."""
     [archive] = built.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(built / "unpacked", filter="data")
+        # Python before 3.11.4 has no filters.
+        packed.extractall(built / "unpacked", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     [folder] = (built / "unpacked").iterdir()
     return folder
 

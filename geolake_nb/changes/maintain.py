@@ -61,6 +61,8 @@ def choose_files(
         fitting = _within(wanted & ~chosen, size, budget - float(size[chosen].sum()))
         if reason == "small" and fitting.sum() < 2 and not chosen.any():
             continue  # the budget has no room for another one to merge it with
+        if reason == "small" and model is not None and _is_worse(model, chosen | fitting, near):
+            continue  # they are few, and far from each other: each query would read all of them
         chosen |= fitting
         reasons.append((reason, fitting))
     measurable = model is not None and model.can_measure
@@ -87,6 +89,11 @@ def choose_files(
             f"{plural(int((~chosen).sum()), 'file')} stay. The budget is {bytes_text(budget)}, used are {used}."
         )
     return MaintenanceChoice(tuple(np.flatnonzero(chosen).tolist()), (*scores, *notes))
+
+
+def _is_worse(model: LayoutModel, chosen: NDArray[np.bool_], near: float) -> bool:
+    """Whether queries would read much more after a rewrite of these files."""
+    return model.can_measure and bool(chosen.any()) and model.share_after(chosen) > near * float(model.shares.mean())
 
 
 def _sentence(reason: str, mask: NDArray[np.bool_], size: NDArray[np.float64], model: LayoutModel | None) -> str:

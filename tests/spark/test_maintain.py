@@ -54,7 +54,7 @@ def test_a_table_that_grew_is_maintained_once(format, tmp_path, spark):  # noqa:
 
 
 def test_an_iceberg_table_that_grew_is_maintained_once(named, spark):
-    table = named.make("ice.db.grown")
+    table = named.make("ice.db.maintained")
     draw = np.random.default_rng(3)
     for start in range(0, 200, 40):
         points = shapely.points(draw.random((40, 2)) * 80)
