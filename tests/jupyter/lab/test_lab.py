@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import time
 
 import numpy as np
 import pytest
@@ -181,8 +182,12 @@ def test_a_lasso_and_a_window_over_many_files_agree_with_shapely_and_with_python
     assert "a data file that the table lists does not exist" in problem.inner_text()
     shown.root.get_by_role("button", name="Table").click()
     shown.root.locator(".glm-table tbody tr").first.wait_for()
-    listed = shown.root.locator(".glm-table tbody tr td:first-child").all_inner_texts()
-    assert set(listed) <= {f"part-{number}.parquet" for number in chosen}
+    names = {f"part-{number}.parquet" for number in chosen}
+    listed = shown.root.locator(".glm-table tbody tr td:first-child")
+    end = time.monotonic() + 20
+    while not set(listed.all_inner_texts()) <= names and time.monotonic() < end:
+        lab.page.wait_for_timeout(50)
+    assert set(listed.all_inner_texts()) <= names
 
 
 def test_two_maps_side_by_side_move_together(lab):
