@@ -280,7 +280,7 @@ def _new_plan(change: Change, source: TableSource) -> Plan:
 
     if source.catalog is not None:
         chosen = f"The catalog {source.catalog.catalog} chooses the location of the files."
-        undo = "drop the table in its catalog: there is no earlier version to go back to"
+        undo = "drop the table in its catalog: it has no earlier version"
         change = replace(change, notes=(*change.notes, chosen), undo=undo)
     return Plan(change, source)
 

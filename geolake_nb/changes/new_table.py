@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NewTable"]
 
-_NO_WAY_BACK = "remove the folder of the new table: there is no earlier version to go back to"
+_UNDO_OF_CREATION = "remove the folder of the new table: it has no earlier version"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +85,7 @@ class NewTable:
         title: str,
         actions: Sequence[str] = (),
         notes: Collection[str] = (),
-        undo: str = _NO_WAY_BACK,
+        undo: str = _UNDO_OF_CREATION,
         engines: tuple[EngineFact, ...] = (),
         parameters: Mapping[str, str] | None = None,
         is_folder: bool = False,

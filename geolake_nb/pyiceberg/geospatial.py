@@ -223,14 +223,14 @@ class GeospatialStatsAggregator:
 
     @property
     def problem(self) -> str | None:
-        """Why there is no bound although there are shapes."""
+        """Why the geometries have no bound."""
         stats = self.stats
         if stats.bad or stats.unbounded:
             return str(stats.first_bad or stats.first_unbounded)
         return None
 
     def min_bound(self) -> GeospatialBound | None:
-        """The lower bound; `None` where a value has none, and where there is no shape."""
+        """The lower bound; `None` where a geometry has none, and where there are no geometries."""
         box = self.stats.box
         return None if box is None else _envelope(box).to_min_bound()
 
