@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_TABLES = re.compile(r"""\bt\b|["'](roads|parcels|places|scenes)\b""")
+_TABLES = re.compile(r"""\bt\b|["'](roads|parcels|places|scenes)\b|catalog\("\."\)""")
 
 
 @pytest.fixture(scope="session")

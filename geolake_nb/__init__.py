@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from geolake_nb import demo
     from geolake_nb.api import rasters
+    from geolake_nb.api.catalog import catalog
     from geolake_nb.api.opening import open  # noqa: A004
     from geolake_nb.api.sql import sql
     from geolake_nb.api.table import Table
@@ -43,6 +44,7 @@ __all__ = [
     "Table",
     "__version__",
     "bounds",
+    "catalog",
     "demo",
     "geography",
     "geometry",
@@ -75,6 +77,7 @@ _LAZY_EXPORTS = {
     "GeolakeError": "geolake_nb.errors",
     "Table": "geolake_nb.api.table",
     "bounds": "geolake_nb.geo.bounds",
+    "catalog": "geolake_nb.api.catalog",
     "demo": "geolake_nb.demo",
     "geography": "geolake_nb.model.types",
     "geometry": "geolake_nb.model.types",

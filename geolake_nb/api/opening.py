@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.api.table import Table
 
-__all__ = ["named_source", "new_source", "open", "placed", "whole_number"]
+__all__ = ["named_source", "new_source", "open", "placed", "table_of", "whole_number"]
 
 _NAME = re.compile(r"[\w-]+(\.[\w-]+){2,}")
 
@@ -75,8 +75,6 @@ def open(  # noqa: A001
         Traceback (most recent call last):
         geolake_nb.errors.NotATableError: /...: no table here: neither _delta_log/, nor Iceberg's ...
     """
-    from geolake_nb.api.table import Table
-
     if branch is not None and tag is not None:
         raise GeolakeError("both a branch and a tag are given", remedy="give one of them")
     located = replace(_find(source, dict(storage_options or {})), allow_unknown_features=allow_unknown_features)
@@ -91,8 +89,14 @@ def open(  # noqa: A001
         snapshot_id=whole_number("snapshot_id", snapshot_id),
         ref=branch if branch is not None else tag,
     )
-    snapshot = located.snapshot(choice)
-    return Table(snapshot, replace(located, detected=None))
+    return table_of(located, choice)
+
+
+def table_of(source: TableSource, choice: VersionChoice | None = None) -> Table:
+    """The table of a source, by default at its newest version."""
+    from geolake_nb.api.table import Table
+
+    return Table(source.snapshot(choice), replace(source, detected=None))
 
 
 def whole_number(name: str, value: Any, *, remedy: str = "give one that the history of the table lists") -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,24 @@ from geolake_nb.formats.delta.snapshot import is_delta
 from geolake_nb.formats.iceberg.snapshot import is_iceberg
 from geolake_nb.formats.parquet_folder.journal import read_journal
 from geolake_nb.formats.parquet_folder.snapshot import has_parquet_files
-from geolake_nb.formats.registry import FORMATS, PARQUET
-from geolake_nb.storage.hive_paths import is_job_file
+from geolake_nb.formats.registry import DELTA, FORMATS, ICEBERG, PARQUET
+from geolake_nb.storage.hive_paths import is_job_file, is_parquet_name
 
 if TYPE_CHECKING:
     from geolake_nb.formats.base import Format
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["DetectedTable", "has_other_files", "owner_of", "require_no_owner", "require_no_table", "table_at"]
+__all__ = [
+    "DetectedTable",
+    "has_other_files",
+    "owner_of",
+    "require_no_owner",
+    "require_no_table",
+    "table_at",
+    "table_in_folder",
+]
+
+_METADATA = re.compile(r"metadata\.json(\.gz)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,23 @@ def table_at(storage: Storage) -> DetectedTable | None:
         if detected is not None:
             return DetectedTable(format_, detected)
     return None
+
+
+def table_in_folder(storage: Storage, folder: str) -> str | None:
+    """The name of the format of the table in a folder, `None` for a folder of other folders; Havasu is Iceberg too.
+
+    Two or three listings tell. Parquet files count where they lie in the folder itself or in those of partitions:
+    those further below are the files of other tables.
+    """
+    inside = [name.rstrip("/").rpartition("/")[2] for name in storage.folders(folder)]
+    if "_delta_log" in inside:
+        return DELTA.name
+    if "metadata" in inside and any(_METADATA.search(entry.path) for entry in storage.list(f"{folder}/metadata")):
+        return ICEBERG.name
+    shown = [name for name in inside if not name.startswith((".", "_"))]
+    if shown and all("=" in name for name in shown):
+        return PARQUET.name
+    return PARQUET.name if any(is_parquet_name(entry.path) for entry in storage.list(folder)) else None
 
 
 def has_other_files(storage: Storage) -> bool:

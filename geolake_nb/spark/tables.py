@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkTable", "find_spark_table", "new_spark_table"]
+__all__ = ["SparkTable", "find_spark_table", "new_spark_table", "table_in_session"]
 
 _CATALOG = "spark.sql.catalog."
 _ICEBERG = "org.apache.iceberg.spark."
@@ -44,8 +44,11 @@ def find_spark_table(name: str) -> SparkTable | None:
     from pyspark.sql import SparkSession
 
     spark = SparkSession.getActiveSession()
-    if spark is None:
-        return None
+    return None if spark is None else table_in_session(spark, name)
+
+
+def table_in_session(spark: SparkSession, name: str) -> SparkTable | None:
+    """The table of that name in a session, `None` where it has none."""
     named = _in_iceberg(spark, name)
     if named is None:
         return _describe(spark, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os.path
 import re
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from geolake_nb.storage.location import Location
     from geolake_nb.storage.writing import WriteStep
 
-__all__ = ["ObjectPrefix"]
+__all__ = ["ObjectPrefix", "requests_in_flight"]
 
 _EXTRAS = {"abfss": "azure", "az": "azure", "gs": "gs", "http": "http", "https": "http", "s3": "s3"}
 _VENDOR = re.compile(r"^(aws|azure|google)_")
@@ -68,6 +69,34 @@ _PART = 1 << 22
 _PARTS_AT_ONCE = 16
 # In addition to options that are secret by name: these identify someone, or contain a password.
 _PRIVATE = re.compile(r"account|proxy", re.IGNORECASE)
+
+_slots: threading.BoundedSemaphore | None = None
+_held = threading.local()
+
+
+@contextmanager
+def requests_in_flight(count: int) -> Iterator[None]:
+    """Let at most so many requests to stores be under way at once, in this process, until the block ends."""
+    global _slots  # noqa: PLW0603 - threads that a read starts have to see it, whoever started them
+    before, _slots = _slots, threading.BoundedSemaphore(count)
+    try:
+        yield
+    finally:
+        _slots = before
+
+
+@contextmanager
+def _slot() -> Iterator[None]:
+    slots = _slots
+    if slots is None or getattr(_held, "slot", False):  # one request inside another needs no slot of its own
+        yield
+        return
+    with slots:
+        _held.slot = True
+        try:
+            yield
+        finally:
+            _held.slot = False
 
 
 class ObjectPrefix:
@@ -354,7 +383,8 @@ class ObjectPrefix:
         where = self._shown(key).rstrip("/")
         # The causes are dropped: messages of the library contain URLs, and these may contain signatures.
         try:
-            yield
+            with _slot():
+                yield
         except (known.NotFoundError, FileNotFoundError):
             what = "there is no such bucket or folder" if listing else "there is no such file"
             raise MissingFileError(what, where=where) from None

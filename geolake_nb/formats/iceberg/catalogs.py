@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CatalogTable",
+    "catalog_kind",
     "configured_catalogs",
     "from_pyiceberg",
+    "listed_table",
     "load_from_catalog",
     "new_in_catalog",
     "split_table_name",
@@ -171,7 +173,15 @@ def load_from_catalog(catalog: str | Mapping[str, str], identifier: str | Sequen
             location, config = connection.load_table(parts)
     else:
         location, config = load_sql_table(name, properties, parts), dict(properties)
-    return CatalogTable(".".join(parts), location, storage_options(config), name, kind, properties)
+    return listed_table(name, properties, parts, location, config)
+
+
+def listed_table(
+    catalog: str, properties: Mapping[str, str], identifier: Sequence[str], location: str, config: Mapping[str, str]
+) -> CatalogTable:
+    """The table of a catalog whose metadata file is known; `config` is what opens its storage."""
+    kind = _inferred(properties) or None
+    return CatalogTable(".".join(identifier), location, storage_options(config), catalog, kind, properties)
 
 
 def new_in_catalog(catalog: str, identifier: Sequence[str]) -> CatalogTable:
@@ -222,6 +232,12 @@ def _inferred(properties: Mapping[str, str]) -> str:
     """The kind in the properties, or the one that PyIceberg infers from the URI; empty if there is none."""
     scheme = properties.get("uri", "").partition(":")[0].partition("+")[0].lower()
     return properties.get("type", "").lower() or _KINDS.get(scheme, "")
+
+
+def catalog_kind(properties: Mapping[str, str]) -> str | None:
+    """The kind of a catalog, such as `rest`; `None` where nothing states it."""
+    stated = _inferred(properties)
+    return stated if stated in ("rest", "sql", *_OTHERS) else None
 
 
 def _kind(properties: Mapping[str, str]) -> str:
