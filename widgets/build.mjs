@@ -1,4 +1,4 @@
-// Builds the bundle of the map; with --test it runs the unit tests instead.
+// Builds the bundles of the map and of the catalog; with --test it runs the unit tests instead.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -11,7 +11,6 @@ import { feature } from "topojson-client";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const folder = join(here, "..", "geolake_nb", "jupyter", "static");
-const output = join(folder, "map.js");
 const bundled = ["flatbush", "flatqueue", "leaflet", "topojson-client", "world-atlas"];
 
 /** Every file that decides what the bundle holds, in one order on every machine. */
@@ -115,9 +114,10 @@ const parts = {
   },
 };
 
-async function bundle() {
+/** One file of the package from one source, and what it depends on. */
+async function bundledFile(source, output, banner) {
   await build({
-    entryPoints: [join(here, "src", "map_widget.ts")],
+    entryPoints: [join(here, "src", source)],
     outfile: output,
     bundle: true,
     minify: true,
@@ -126,11 +126,17 @@ async function bundle() {
     charset: "utf8",
     legalComments: "none",
     plugins: [parts],
-    banner: { js: `/*! geolake_nb map. Sources: sha256 ${hashOfSources()}\n\n${licences()}\n*/` },
+    banner: { js: banner },
   });
-  pageParts();
   const bytes = readFileSync(output);
   console.log(`${output}: ${bytes.length} bytes, ${gzipSync(bytes).length} gzipped`);
+}
+
+async function bundle() {
+  const sources = `Sources: sha256 ${hashOfSources()}`;
+  await bundledFile("map_widget.ts", join(folder, "map.js"), `/*! geolake_nb map. ${sources}\n\n${licences()}\n*/`);
+  await bundledFile("catalog_tree.ts", join(folder, "catalog.js"), `/*! geolake_nb catalog. ${sources} */`);
+  pageParts();
 }
 
 async function test() {

@@ -12,7 +12,7 @@ from geolake_nb.errors import GeolakeError, NotATableError
 from geolake_nb.formats.catalog_sources import CatalogEntry, EntryKind, FolderSource, PyIcebergSource, configured_source
 from geolake_nb.formats.iceberg.catalogs import configured_catalogs
 from geolake_nb.model.box import Box
-from geolake_nb.model.display import LiveDisplayable
+from geolake_nb.model.display import Displayable, LiveDisplayable
 from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
@@ -235,9 +235,24 @@ class Catalog(LiveDisplayable):
         """
         path = self.path_of(namespace)
         for details in self.iter_details(namespace, on_progress=on_progress, cancelled=cancelled):
-            self._details[details.path] = details
+            self.keep(details)
         inside = [entry for known, entry in self._details.items() if known[: len(path)] == path]
         return details_table(inside, separator=self.source.separator)
+
+    def keep(self, details: TableDetails) -> None:
+        """Keep the details of a table for the map and for `tables_in`.
+
+        Args:
+            details: as `iter_details` gives them.
+
+        Example:
+            >>> c = gl.catalog(".")
+            >>> for entry in c.iter_details():
+            ...     c.keep(entry)
+            >>> c.tables_in([5, 45, 12, 52])
+            ['parcels']
+        """
+        self._details[details.path] = details
 
     def iter_details(
         self,
@@ -403,7 +418,7 @@ class Catalog(LiveDisplayable):
 
 
 @dataclass(frozen=True)
-class CatalogReport(LiveDisplayable):
+class CatalogReport(Displayable):
     """The findings of all tables of a catalog, the worst tables first.
 
     Example:

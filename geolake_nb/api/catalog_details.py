@@ -15,9 +15,10 @@ from geolake_nb.formats.catalog_server import IN_FLIGHT
 from geolake_nb.formats.catalog_sources import EntryKind
 from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.scan.coverage import coverage, geo_type_of
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.layout import cheap_layout
 from geolake_nb.storage.object_store import requests_in_flight
-from geolake_nb.text.messages import without_secrets
+from geolake_nb.text.messages import plural, printable, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.text.messages import Progress
 
-__all__ = ["DETAILS", "TableDetails", "details_table", "read_details"]
+__all__ = ["DETAILS", "DETAIL_HEADS", "TableDetails", "detail_cells", "details_table", "read_details"]
+
+DETAIL_HEADS = ("format", "files", "rows", "size", "bounds", "query reads", "findings", "geo columns", "last change")
+"""What `detail_cells` are, in their order."""
 
 _MAX_DEPTH = 16
 """Folders deeper than that are not looked into: a link may lead in a circle."""
@@ -102,6 +106,26 @@ def details_table(details: Iterable[TableDetails], *, separator: str = ".") -> p
     return pa.Table.from_pylist(rows, DETAILS)
 
 
+def detail_cells(details: TableDetails) -> list[str]:
+    """The details of an open table as short texts, in the order of `DETAIL_HEADS`.
+
+    >>> detail_cells(TableDetails(("roads",), "delta", files=3, rows=1200, bytes=5000, coverage=1.0))
+    ['delta', '3', '1,200', '5.0 kB', '100%', '', 'none', '', '']
+    """
+    counts = ((details.errors or 0, "error"), (details.warnings or 0, "warning"))
+    return [
+        details.format or "",
+        "" if details.files is None else f"{details.files:,}",
+        "" if details.rows is None else f"{details.rows:,}",
+        "" if details.bytes is None else bytes_text(details.bytes),
+        "" if details.coverage is None else f"{details.coverage:.0%}",
+        "" if details.share_read is None else f"{details.share_read:.1%}",
+        ", ".join(plural(count, word) for count, word in counts if count) or "none",
+        printable(", ".join(details.geo_columns), 100),
+        "" if details.last_change is None else f"{details.last_change:%Y-%m-%d %H:%M}",
+    ]
+
+
 def details_of(path: tuple[str, ...], table: Table) -> tuple[TableDetails, Findings]:
     """The details of an open table, and what a check of its metadata finds."""
     snapshot = table.snapshot
@@ -159,10 +183,10 @@ def read_details(
     At most `IN_FLIGHT` requests are under way at once. `take` gets the findings of each table too, in the thread of
     the caller; it may keep them or let them go.
     """
-    stop = cancelled or threading.Event()
+    stop, ended_early = cancelled or threading.Event(), threading.Event()
 
     def look(entry: CatalogEntry) -> list[CatalogEntry] | tuple[TableDetails, Findings | None]:
-        if stop.is_set():
+        if stop.is_set() or ended_early.is_set():
             return []
         try:
             resolved = source.resolved(entry)
@@ -192,5 +216,5 @@ def read_details(
                 if on_progress is not None and ended:
                     on_progress(done, total)
         finally:
-            stop.set()
+            ended_early.set()
             pool.shutdown(wait=True, cancel_futures=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.table_format import Answer
-from geolake_nb.text.messages import plural, printable
+from geolake_nb.text.messages import aligned, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,14 +169,7 @@ class EngineComparison(Displayable):
 
     def __str__(self) -> str:
         lines = [cells_of(run, self) for run in self._answered]
-        widths = [max(map(len, column)) for column in zip(HEADS, *lines, strict=True)]
-        table = [
-            "  ".join(
-                cell.ljust(width) if index < 2 else cell.rjust(width)
-                for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in (HEADS, *lines)
-        ]
+        table = aligned([HEADS, *lines], left=2)
         silent = [_filled(f"{who}: {why}", "      ") for who, why, _ in self.unanswered]
         recorded = [f"{fact.engine}: {recorded_text(fact)}" for fact in dict.fromkeys(self.facts)]
         parts = [

@@ -7,7 +7,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import GeolakeError, MissingDependencyError, NotATableError, UnsupportedTableError
+from geolake_nb.errors import (
+    GeolakeError,
+    MissingDependencyError,
+    MissingFileError,
+    NotATableError,
+    OpenError,
+    UnsupportedTableError,
+)
 from geolake_nb.formats.detect import table_in_folder
 from geolake_nb.formats.iceberg.catalogs import catalog_kind, from_pyiceberg, listed_table
 from geolake_nb.formats.iceberg.rest_catalog import RestCatalog
@@ -220,10 +227,20 @@ class FolderSource(CatalogSource):
         self.name = self.where
 
     def children(self, path: Sequence[str] = ()) -> list[CatalogEntry]:
+        if not path:
+            self._require_folder()
         names = sorted(folder.rstrip("/").rpartition("/")[2] for folder in self._storage.folders("/".join(path)))
         # As in Spark and Hive, a name that begins with a dot or an underscore is hidden.
         shown = [name for name in names if name and not name.startswith((".", "_"))]
         return [CatalogEntry((*path, name), EntryKind.FOLDER) for name in shown]
+
+    def _require_folder(self) -> None:
+        if self._storage.is_local and not self._storage.is_folder():
+            raise MissingFileError("there is no such folder", where=self.where, remedy="check the path")
+        if table_in_folder(self._storage, "") is not None:
+            raise OpenError(
+                "this is a table, not a folder of tables", where=self.where, remedy="give it to geolake open"
+            )
 
     def resolved(self, entry: CatalogEntry) -> CatalogEntry:
         if entry.kind is not EntryKind.FOLDER:

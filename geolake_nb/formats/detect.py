@@ -66,7 +66,9 @@ def table_in_folder(storage: Storage, folder: str) -> str | None:
     inside = [name.rstrip("/").rpartition("/")[2] for name in storage.folders(folder)]
     if "_delta_log" in inside:
         return DELTA.name
-    if "metadata" in inside and any(_METADATA.search(entry.path) for entry in storage.list(f"{folder}/metadata")):
+    if "metadata" in inside and any(
+        _METADATA.search(entry.path) for entry in storage.list(f"{folder}/metadata".lstrip("/"))
+    ):
         return ICEBERG.name
     shown = [name for name in inside if not name.startswith((".", "_"))]
     if shown and all("=" in name for name in shown):

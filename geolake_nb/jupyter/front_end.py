@@ -9,8 +9,10 @@ __all__ = ["display", "render"]
 
 def display(value: object) -> None:
     """Display a value with its widgets in the running cell."""
+    from geolake_nb.api.catalog import Catalog
     from geolake_nb.api.plan import Plan
     from geolake_nb.changes.rewrite import Preview
+    from geolake_nb.jupyter.catalog_view import display_catalog
     from geolake_nb.jupyter.rewrite_dialog import display_preview
     from geolake_nb.jupyter.views import display_explanation, display_plan
     from geolake_nb.scan.explanation import Explanation
@@ -21,5 +23,7 @@ def display(value: object) -> None:
         display_preview(value)
     elif isinstance(value, Plan):
         display_plan(value)
+    elif isinstance(value, Catalog):
+        display_catalog(value)
     else:
-        raise TypeError(f"expected an explanation, a preview or a plan, got a {type(value).__name__}")
+        raise TypeError(f"expected an explanation, a preview, a plan or a catalog, got a {type(value).__name__}")

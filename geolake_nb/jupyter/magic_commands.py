@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb.cli import (
+    catalog,
     check,
     collations,
     convert,
@@ -123,6 +124,7 @@ SUBCOMMANDS = {
         _of_shell("sql", sql, "%geolake sql \"SELECT count(*) AS n FROM t WHERE ST_Intersects(geom, ST_Point(1, 2))\""),
         _of_shell("engines", engines, "%geolake engines t --box=5,45,11,52"),
         _of_shell("check", check, "%geolake check t --deep 10"),
+        _of_shell("catalog", catalog, "c = %geolake catalog rest --property uri=http://localhost:8181"),
         _of_shell("layout", layout, "%geolake layout t --versions 10"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),

@@ -12,6 +12,7 @@ from geolake_nb.jupyter.completion import add_completion, remove_completion
 from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.magic_commands import SUBCOMMANDS, answer, overview, parser_of, subcommand
 from geolake_nb.jupyter.magic_words import Quoted, split_words
+from geolake_nb.jupyter.views import shown_progress
 from geolake_nb.text.messages import without_secrets
 
 if TYPE_CHECKING:
@@ -76,9 +77,13 @@ class GeolakeMagics(Magics):
             return _print(_help(parser.parse_args(rest).topic))
         if name == "sql":
             return _sql(parser.parse_args(rest if cell is None else [*rest, "--", cell.strip()]), self._names)
+        if name == "catalog":
+            return _catalog(parser.parse_args(rest))
         if cell is not None:
             rest.append(_body(name, parser, rest, cell))
         options = parser.parse_args(rest)
+        if name == "check" and (options.catalog or _is_catalog(self._names.get(options.table))):
+            return _catalog_check(options, self._names.get(options.table))
         return answer(name, _table(options, self._names), options)
 
 
@@ -128,6 +133,30 @@ def _sql(options: argparse.Namespace, names: Mapping[str, Any]) -> Any:
 
     named = {name: names[name] for name in tables_of(options.query) if isinstance(names.get(name), Table)}
     return answer_of(options, named)
+
+
+def _catalog(options: argparse.Namespace) -> Any:
+    """The catalog, or the details of its tables."""
+    from geolake_nb.cli.catalog import connect
+
+    connected = connect(options.catalog, options)
+    if not options.details:
+        return connected
+    with shown_progress("tables") as on_progress:
+        return connected.details(on_progress=on_progress).to_pandas()
+
+
+def _is_catalog(value: Any) -> bool:
+    return type(value).__module__ == "geolake_nb.api.catalog" and hasattr(value, "tables_in")
+
+
+def _catalog_check(options: argparse.Namespace, value: Any) -> Any:
+    """The check of all tables of a catalog, in a variable or by its name."""
+    from geolake_nb.cli.catalog import connect
+
+    connected = value if _is_catalog(value) else connect(options.table, options)
+    with shown_progress("tables") as on_progress:
+        return connected.check(on_progress=on_progress)
 
 
 def _table(options: argparse.Namespace, names: Mapping[str, Any]) -> Table:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 __all__ = [
     "SECRET_NAME",
     "Progress",
+    "aligned",
     "plural",
     "printable",
     "shortened",
@@ -70,6 +71,22 @@ def printable(text: str, length: int | None = None) -> str:
         text = text[: length + 1]  # long before it is cut, a text need not be escaped
     escaped = text if text.isprintable() else ascii(text)[1:-1]
     return escaped if length is None else shortened(escaped, length)
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
+    """Rows of cells as lines with columns below each other; those after the first `left` ones are right-aligned.
+
+    >>> aligned([["name", "files"], ["a", "12"]], left=1)
+    ['name  files', 'a        12']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if index < left else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def plural(count: int, noun: str) -> str:

@@ -28,6 +28,7 @@ def render(value: object) -> str | None:
 @cache
 def _cards() -> dict[type, Callable[[Any], str]]:
     """The function that makes the card of each class; loaded with the first card."""
+    from geolake_nb.api.catalog import Catalog, CatalogReport
     from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.maintenance import MaintenanceReport
     from geolake_nb.api.plan import Plan, Report
@@ -36,7 +37,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.checks.finding import Findings
     from geolake_nb.formats.delta.collations import TableCollations
-    from geolake_nb.jupyter.cards import engines, layout, plan, results, table
+    from geolake_nb.jupyter.cards import catalog, engines, layout, plan, results, table
     from geolake_nb.jupyter.cards.results import TableRows
     from geolake_nb.jupyter.raster_entries import RasterDetails
     from geolake_nb.model.file_table import FileTable
@@ -47,6 +48,8 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     from geolake_nb.scan.layout import Layout
 
     return {
+        Catalog: catalog.show_catalog,
+        CatalogReport: catalog.show_catalog_report,
         Diff: plan.show_diff,
         EngineComparison: engines.show_engines,
         Explanation: results.show_explanation,

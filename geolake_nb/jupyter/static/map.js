@@ -1,4 +1,4 @@
-/*! geolake_nb map. Sources: sha256 c4be557a9397cbd4252bc633e488cfd997af3220a07e09341c6680740ae36b47
+/*! geolake_nb map. Sources: sha256 138efac259515ba0d2b790dfc1d63e28221c2743f52f742f8ace92c3369d3836
 
 flatbush 4.6.2
 ISC License
