@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.checks.finding import Findings
     from geolake_nb.formats.catalog_sources import CatalogSource
-    from geolake_nb.jupyter.catalog_map import CatalogMap
+    from geolake_nb.jupyter.catalog_map import ExtentMap
     from geolake_nb.text.messages import Progress
 
 __all__ = ["Catalog", "CatalogReport", "catalog"]
@@ -42,8 +42,8 @@ def catalog(source: Any, *, storage_options: Mapping[str, str] | None = None, **
             in `.pyiceberg.yaml` or the environment; a folder or the prefix of a bucket; a Spark session; or a catalog
             of PyIceberg.
         storage_options: options of the store where the tables are, named as in deltalake.
-        properties: properties of the catalog, named as in PyIceberg: `uri`, `warehouse`, `token`, `credential`. Names
-            with dots or dashes are given as `**{"s3.endpoint": ...}`.
+        properties: properties of the catalog, named as in PyIceberg: `uri`, `warehouse`, `token`, `credential`; those
+            with dots in their names, such as `s3.endpoint`, from a dict.
 
     Returns:
         The catalog.
@@ -154,8 +154,8 @@ class Catalog(LiveDisplayable):
             >>> gl.catalog(".").tables("s*")
             ['scenes']
         """
-        found = (self.name_of(entry.path) for entry in self.walk())
-        return sorted(name for name in found if fnmatchcase(name, pattern))
+        names = (self.name_of(entry.path) for entry in self.walk())
+        return sorted(name for name in names if fnmatchcase(name, pattern))
 
     def walk(self, namespace: str | Sequence[str] = ()) -> Iterator[CatalogEntry]:
         """The entries of all tables in and below a namespace.
@@ -297,7 +297,7 @@ class Catalog(LiveDisplayable):
         return self._known_details().to_pandas()
 
     def tables_in(self, window: Any) -> list[str]:
-        """The tables whose extent meets a window; one without bounds may hold data anywhere, and is not listed.
+        """The tables whose extent overlaps a window; one without bounds may hold data anywhere, and is not listed.
 
         Args:
             window: xmin, ymin, xmax, ymax in degrees, a `Box`, or a shapely geometry; xmin > xmax crosses the
@@ -321,7 +321,7 @@ class Catalog(LiveDisplayable):
             if row["xmin"] is not None and Box(row["xmin"], row["ymin"], row["xmax"], row["ymax"]).intersects(wanted)
         ]
 
-    def map(self, *, color: str = "coverage", height: int = 420) -> CatalogMap:
+    def map(self, *, color: str = "coverage", height: int = 420) -> ExtentMap:
         """One map of all tables: each has its extent, coloured by how much of it has bounds, or by format.
 
         Args:
@@ -339,9 +339,9 @@ class Catalog(LiveDisplayable):
             >>> m.item_count, m.noun
             (4, 'tables')
         """
-        from geolake_nb.jupyter.catalog_map import CatalogMap
+        from geolake_nb.jupyter.catalog_map import ExtentMap
 
-        return CatalogMap(self, self._known_details(), color=color, height=height)
+        return ExtentMap(self, self._known_details(), color=color, height=height)
 
     def check(self, *, on_progress: Progress | None = None) -> CatalogReport:
         """Check the metadata of all tables: one report, the worst tables first.
@@ -475,8 +475,10 @@ class CatalogReport(Displayable):
             (ranks.count(1), "with warnings"),
             (ranks.count(0), "without findings"),
         ]
-        said = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "nothing to check"
-        return "\n".join([f"{plural(len(self.tables), 'table')} below {printable(self.where)}: {said}", *self._lines()])
+        verdict = ", ".join(f"{count:,} {what}" for count, what in parts if count) or "nothing to check"
+        return "\n".join(
+            [f"{plural(len(self.tables), 'table')} below {printable(self.where)}: {verdict}", *self._lines()]
+        )
 
     def _lines(self) -> Iterator[str]:
         for entry in self.tables:

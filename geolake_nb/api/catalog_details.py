@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DETAILS", "DETAIL_HEADS", "TableDetails", "detail_cells", "details_table", "read_details"]
 
-DETAIL_HEADS = ("format", "files", "rows", "size", "bounds", "query reads", "findings", "geo columns", "last change")
+DETAIL_HEADS = ("format", "files", "bounds", "findings", "rows", "size", "query reads", "geo columns", "last change")
 """What `detail_cells` are, in their order."""
 
 _MAX_DEPTH = 16
@@ -110,17 +110,17 @@ def detail_cells(details: TableDetails) -> list[str]:
     """The details of an open table as short texts, in the order of `DETAIL_HEADS`.
 
     >>> detail_cells(TableDetails(("roads",), "delta", files=3, rows=1200, bytes=5000, coverage=1.0))
-    ['delta', '3', '1,200', '5.0 kB', '100%', '', 'none', '', '']
+    ['delta', '3', '100%', 'none', '1,200', '5.0 kB', '', '', '']
     """
     counts = ((details.errors or 0, "error"), (details.warnings or 0, "warning"))
     return [
         details.format or "",
         "" if details.files is None else f"{details.files:,}",
+        "" if details.coverage is None else f"{details.coverage:.0%}",
+        ", ".join(plural(count, word) for count, word in counts if count) or "none",
         "" if details.rows is None else f"{details.rows:,}",
         "" if details.bytes is None else bytes_text(details.bytes),
-        "" if details.coverage is None else f"{details.coverage:.0%}",
         "" if details.share_read is None else f"{details.share_read:.1%}",
-        ", ".join(plural(count, word) for count, word in counts if count) or "none",
         printable(", ".join(details.geo_columns), 100),
         "" if details.last_change is None else f"{details.last_change:%Y-%m-%d %H:%M}",
     ]

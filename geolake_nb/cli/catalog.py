@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "add_arguments", "add_catalog_options", "connect", "run"]
 
-EXAMPLE = "geolake catalog rest --property uri=http://localhost:8181 --details"
+EXAMPLE = "geolake catalog . --details"
 _WHAT = "a catalog's name in .pyiceberg.yaml, its kind (rest, sql, unity, hive, glue) with --property, or a folder"
 
 

@@ -20,6 +20,7 @@ from geolake_nb.formats.iceberg.catalogs import catalog_kind, from_pyiceberg, li
 from geolake_nb.formats.iceberg.rest_catalog import RestCatalog
 from geolake_nb.formats.iceberg.sql_catalog import list_sql_tables, load_sql_table, shown_database
 from geolake_nb.formats.open_source import catalog_source, source_at
+from geolake_nb.formats.registry import PARQUET
 from geolake_nb.formats.unity_catalog import UnityCatalog
 from geolake_nb.storage.storage import Storage
 from geolake_nb.text.messages import printable
@@ -227,26 +228,27 @@ class FolderSource(CatalogSource):
         self.name = self.where
 
     def children(self, path: Sequence[str] = ()) -> list[CatalogEntry]:
-        if not path:
-            self._require_folder()
         names = sorted(folder.rstrip("/").rpartition("/")[2] for folder in self._storage.folders("/".join(path)))
         # As in Spark and Hive, a name that begins with a dot or an underscore is hidden.
         shown = [name for name in names if name and not name.startswith((".", "_"))]
+        if not path:
+            self._require_catalog(shown)
         return [CatalogEntry((*path, name), EntryKind.FOLDER) for name in shown]
 
-    def _require_folder(self) -> None:
+    def _require_catalog(self, folders: Sequence[str]) -> None:
         if self._storage.is_local and not self._storage.is_folder():
             raise MissingFileError("there is no such folder", where=self.where, remedy="check the path")
-        if table_in_folder(self._storage, "") is not None:
-            raise OpenError(
-                "this is a table, not a folder of tables", where=self.where, remedy="give it to geolake open"
-            )
+        format_ = table_in_folder(self._storage, "")
+        # Parquet files may lie beside the folders of tables.
+        if format_ is not None and (format_ != PARQUET.name or not folders):
+            what = "this is a table, not a folder of tables"
+            raise OpenError(what, where=self.where, remedy="give it to geolake open")
 
     def resolved(self, entry: CatalogEntry) -> CatalogEntry:
         if entry.kind is not EntryKind.FOLDER:
             return entry
-        found = table_in_folder(self._storage, "/".join(entry.path))
-        return CatalogEntry(entry.path, EntryKind.NAMESPACE if found is None else EntryKind.TABLE, found)
+        format_ = table_in_folder(self._storage, "/".join(entry.path))
+        return CatalogEntry(entry.path, EntryKind.NAMESPACE if format_ is None else EntryKind.TABLE, format_)
 
     def table(self, path: Sequence[str]) -> TableSource:
         return source_at("/".join([self._root.rstrip("/"), *path]), self._options, named=_no_name)

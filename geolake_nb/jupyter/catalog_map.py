@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.catalog import Catalog
     from geolake_nb.api.table import Table
 
-__all__ = ["CatalogMap"]
+__all__ = ["ExtentMap"]
 
 _COLUMNS = (
     ("coverage", "coverage of bounds", "linear", ""),
@@ -32,7 +32,7 @@ _COLUMNS = (
 _SIDES = ("xmin", "ymin", "xmax", "ymax")
 
 
-class CatalogMap(MapWidget):
+class ExtentMap(MapWidget):
     """The extents of tables. A window that is drawn lists the tables that hold data there.
 
     Example:
@@ -73,7 +73,7 @@ class CatalogMap(MapWidget):
 
     @property
     def in_window(self) -> list[str]:
-        """The tables whose extent meets the window; all that have one without a window."""
+        """The tables whose extent overlaps the window; all that have one without a window."""
         window = [-180.0, -90.0, 180.0, 90.0] if self.window is None else self.window
         return self.catalog.tables_in(window)
 

@@ -232,8 +232,8 @@ class CatalogView:
     def _counted(self) -> str:
         kinds = [entry.kind for entry in self._entries]
         tables, folders = kinds.count(EntryKind.TABLE), kinds.count(EntryKind.FOLDER)
-        said = [plural(tables, "table")] if tables or not folders else []
-        return ", ".join([*said, *([plural(folders, "folder")] if folders else [])]) + " listed"
+        counts = [plural(tables, "table")] if tables or not folders else []
+        return ", ".join([*counts, *([plural(folders, "folder")] if folders else [])]) + " listed"
 
     def _say(self, text: str, *, running: bool = False) -> None:
         self.tree.progress = {"text": text, "running": running}

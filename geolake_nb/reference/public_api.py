@@ -112,6 +112,7 @@ def public_classes() -> Iterator[PublicClass]:
     ['Table', 'Scan']
     """
     import geolake_nb as gl
+    from geolake_nb.api.catalog import Catalog, CatalogReport
     from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.maintenance import MaintenanceReport
     from geolake_nb.api.plan import Plan, Report
@@ -119,12 +120,13 @@ def public_classes() -> Iterator[PublicClass]:
     from geolake_nb.api.sql import SqlResult
     from geolake_nb.api.table import Table
     from geolake_nb.checks.finding import Findings
+    from geolake_nb.jupyter.catalog_map import ExtentMap
     from geolake_nb.jupyter.map_view import GeolakeMap
     from geolake_nb.scan.explanation import Explanation
     from geolake_nb.scan.layout import Layout
 
     listed = [Table, Scan, SqlResult, EngineComparison, Plan, Report, MaintenanceReport, Layout, Explanation, Findings]
-    listed.append(GeolakeMap)
+    listed += [GeolakeMap, Catalog, CatalogReport, ExtentMap]
     exported = [getattr(gl, name) for name in gl.__all__]
     more = [value for value in exported if inspect.isclass(value) and value not in listed]
     yield from (PublicClass(kind.__name__, kind) for kind in [*listed, *more])

@@ -35,8 +35,8 @@ class SparkSource(CatalogSource):
             return [CatalogEntry((name,), EntryKind.NAMESPACE) for name in sorted(names)]
         below = self._rows(f"SHOW NAMESPACES IN {_quoted(path)}") if self._has_namespaces(path) else []
         # Spark names a namespace by its levels below the catalog.
-        found = [(path[0], *row[0].replace("`", "").split(".")) for row in below]
-        namespaces = [levels for levels in found if len(levels) == len(path) + 1]
+        listed_below = [(path[0], *row[0].replace("`", "").split(".")) for row in below]
+        namespaces = [levels for levels in listed_below if len(levels) == len(path) + 1]
         listed = self._rows(f"SHOW TABLES IN {_quoted(path)}") if len(path) > 1 else []
         tables = [row["tableName"] for row in listed if not row["isTemporary"]]
         return [CatalogEntry(levels, EntryKind.NAMESPACE) for levels in namespaces] + [
@@ -45,12 +45,12 @@ class SparkSource(CatalogSource):
 
     def table(self, path: Sequence[str]) -> TableSource:
         """What opens the table of that path."""
-        found = table_in_session(self._spark, ".".join(path))
-        if found is None:
+        known = table_in_session(self._spark, ".".join(path))
+        if known is None:
             raise NotATableError(f"the Spark session has no table {'.'.join(path)}")
-        if found.iceberg is not None:
-            return catalog_source(found.iceberg, self._options)
-        return source_at(found.location, self._options, named=lambda *_: None)
+        if known.iceberg is not None:
+            return catalog_source(known.iceberg, self._options)
+        return source_at(known.location, self._options, named=lambda *_: None)
 
     def _has_namespaces(self, path: Sequence[str]) -> bool:
         # The session's own catalog has databases, and nothing below them: Spark refuses the question.

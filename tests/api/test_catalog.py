@@ -68,8 +68,8 @@ def test_details_are_those_of_each_table_when_it_is_opened(lake):
         assert rows[name]["last_change"] == card.timestamp
         bounded = coverage(card)
         assert rows[name]["coverage"] == min(entry.covered.files / entry.total.files for entry in bounded)
-        found = [finding.severity.value for finding in table.check(footers=False)]
-        assert (rows[name]["errors"], rows[name]["warnings"]) == (found.count("error"), found.count("warning"))
+        levels = [finding.severity.value for finding in table.check(footers=False)]
+        assert (rows[name]["errors"], rows[name]["warnings"]) == (levels.count("error"), levels.count("warning"))
 
 
 def test_a_window_lists_the_tables_with_data_there(lake):

@@ -72,7 +72,7 @@ def test_details_are_those_of_the_catalog(view, lake):
     table = gl.catalog(lake).details().to_pylist()
     for row in table:
         cells = view.tree.details[str(next(n["id"] for n in view.tree.nodes if n["name"] == row["table"]))]["cells"]
-        assert cells[:3] == [row["format"], f"{row['files']:,}", f"{row['rows']:,}"]
+        assert cells[:3] == [row["format"], f"{row['files']:,}", f"{row['coverage']:.0%}"]
 
 
 def test_a_read_that_is_cancelled_says_so(view):

@@ -72,6 +72,10 @@ class CatalogTree {
     this.element.append(el("style", { text: css }), bar, el("div", { class: "glc-scroll" }, grid, this.empty));
     parent.append(this.element);
     this.search.addEventListener("input", () => this.draw());
+    this.body.addEventListener("focusin", (event) => {
+      const index = [...this.body.children].findIndex((line) => line.contains(event.target as globalThis.Node));
+      if (index >= 0) this.focused = index;
+    });
     this.body.addEventListener("keydown", (event) => this.key(event));
     for (const name of ["nodes", "details", "columns", "selected"]) this.on(name, () => this.draw());
     this.on("progress", () => this.say());
@@ -101,7 +105,7 @@ class CatalogTree {
 
   private draw(): void {
     const columns = this.model.get("columns") as string[];
-    this.head.replaceChildren(...["table", ...columns].map((name, i) => el("th", { text: name, class: i > 3 ? "glc-wide" : "", attributes: { scope: "col" } })));
+    this.head.replaceChildren(...["table", ...columns].map((name, i) => el("th", { text: name, class: i > 4 ? "glc-wide" : "", attributes: { scope: "col" } })));
     this.rows = visibleRows(this.model.get("nodes") as Node[], this.expanded, this.search.value);
     this.focused = Math.min(this.focused, Math.max(this.rows.length - 1, 0));
     const details = this.model.get("details") as Record<string, Details>;
@@ -119,7 +123,7 @@ class CatalogTree {
     label.style.paddingLeft = `${8 + 18 * depth}px`;
     const cells = known.problem
       ? [el("td", { class: "glc-problem", text: known.problem, attributes: { role: "gridcell", colspan: String(columns) } })]
-      : Array.from({ length: columns }, (_, i) => el("td", { text: known.cells?.[i] ?? "", class: i > 2 ? "glc-wide" : "", attributes: { role: "gridcell" } }));
+      : Array.from({ length: columns }, (_, i) => el("td", { text: known.cells?.[i] ?? "", class: i > 3 ? "glc-wide" : "", attributes: { role: "gridcell" } }));
     const attributes: Record<string, string> = {
       role: "row",
       tabindex: index === this.focused ? "0" : "-1",

@@ -104,11 +104,11 @@ class RestCatalog:
     def _path(self, *parts: str | Sequence[str]) -> str:
         """A path of the API, in which a namespace is a sequence of its levels."""
         prefix = self._config.get("prefix", "").strip("/")
-        levels = [
-            quote(part, safe="") if isinstance(part, str) else self._separator.join(quote(one, safe="") for one in part)
+        quoted = [
+            quote(part, safe="") if isinstance(part, str) else self._separator.join(quote(level, safe="") for level in part)
             for part in parts
         ]
-        return "/".join(["/v1", *([prefix] if prefix else []), *levels])
+        return "/".join(["/v1", *([prefix] if prefix else []), *quoted])
 
     @property
     def _separator(self) -> str:

@@ -1,4 +1,4 @@
-/*! geolake_nb map. Sources: sha256 138efac259515ba0d2b790dfc1d63e28221c2743f52f742f8ace92c3369d3836
+/*! geolake_nb map. Sources: sha256 533138af9974f89e82b25fd6c45d7b25f931ff32a06eb1216e40894ab77d2b90
 
 flatbush 4.6.2
 ISC License
