@@ -86,7 +86,9 @@ def serve_rest(folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "CATALOG_REST_PORT": str(port), "CATALOG_WAREHOUSE": str(folder)}
+    # Its database is in memory: a second connection to it would find no tables.
+    given = {"CATALOG_REST_PORT": str(port), "CATALOG_WAREHOUSE": str(folder), "CATALOG_CLIENTS": "1"}
+    environment = {**os.environ, **given}
     command = ["java", "-cp", classpath, "org.apache.iceberg.rest.RESTCatalogServer"]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,6 +21,9 @@ _TIMEOUT = (10, 60)
 _MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 _MAX_PAGES = 100_000
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_BUSY = (429, 500, 502, 503, 504)
+_PAUSES = (0.1, 0.4, 1.6)
+"""Seconds before a request is repeated."""
 IN_FLIGHT = 16
 """So many requests may be under way at once."""
 
@@ -70,8 +74,7 @@ class CatalogServer:
         import requests
 
         try:
-            answer = self.session.request(method, url, timeout=_TIMEOUT, stream=True, **parts)
-            with answer:
+            with self._answer(method, url, **parts) as answer:
                 if not answer.ok:
                     raise self._refused(answer, what)
                 content = answer.raw.read(_MAX_RESPONSE_BYTES + 1, decode_content=True)
@@ -93,6 +96,16 @@ class CatalogServer:
         if not isinstance(value, dict):
             raise CorruptTableError(f"{named} is not a JSON object", where=self.where)
         return value
+
+    def _answer(self, method: str, url: str, **parts: Any) -> Response:
+        """The answer of the server; one that is busy or fails is asked again where nothing can happen twice."""
+        for pause in _PAUSES if method == "GET" else ():
+            answer = self.session.request(method, url, timeout=_TIMEOUT, stream=True, **parts)
+            if answer.status_code not in _BUSY:
+                return answer
+            answer.close()
+            time.sleep(pause)
+        return self.session.request(method, url, timeout=_TIMEOUT, stream=True, **parts)
 
     def _refused(self, answer: Response, what: str) -> OpenError:
         status = answer.status_code

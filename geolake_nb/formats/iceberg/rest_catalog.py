@@ -104,11 +104,9 @@ class RestCatalog:
     def _path(self, *parts: str | Sequence[str]) -> str:
         """A path of the API, in which a namespace is a sequence of its levels."""
         prefix = self._config.get("prefix", "").strip("/")
-        quoted = [
-            quote(part, safe="") if isinstance(part, str) else self._separator.join(quote(level, safe="") for level in part)
-            for part in parts
-        ]
-        return "/".join(["/v1", *([prefix] if prefix else []), *quoted])
+        levels = [[part] if isinstance(part, str) else part for part in parts]
+        joined = [self._separator.join(quote(level, safe="") for level in part) for part in levels]
+        return "/".join(["/v1", *([prefix] if prefix else []), *joined])
 
     @property
     def _separator(self) -> str:
