@@ -246,7 +246,7 @@ class Format(TableFormat):
         """The version that already has the transaction, `None` if there is none."""
         raise NotImplementedError
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
         """Raise if the store of the table has no atomic put."""
         raise NotImplementedError
 

@@ -102,7 +102,7 @@ class HavasuFormat(IcebergFormat):
 
         return find_transaction(change, context)
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
         from geolake_nb.formats.havasu.commit import require_atomic_put
 
         require_atomic_put(context)

@@ -168,7 +168,9 @@ def new_manifest(
             "record_count": file["record_count"],
             "file_size_in_bytes": file["file_size_in_bytes"],
             "block_size_in_bytes": 64 * 1024 * 1024,
-            "column_sizes": [],  # not used for planning, but some readers require them
+            # Not used for planning, but some readers require them.
+            "column_sizes": _pairs(file.get("column_sizes", {}), "column_sizes"),
+            "split_offsets": file.get("split_offsets"),
             "sort_order_id": 0,
             **{name: _pairs(file.get(name), name) for name in _MAPS},
         }
@@ -340,8 +342,15 @@ class ManifestList:
         record = dict(before or {})
         return record | {self._names[id_]: value for id_, value in values.items() if id_ in self._names}
 
-    def packed(self, records: Sequence[Mapping[str, Any]], *, numbers: Numbers, parent_id: int | None) -> bytes:
-        """The bytes of a manifest list of these records."""
+    def packed(
+        self,
+        records: Sequence[Mapping[str, Any]],
+        *,
+        numbers: Numbers,
+        parent_id: int | None,
+        first_row_id: int | None = None,
+    ) -> bytes:
+        """The bytes of a manifest list of these records; version 3 has the first row id of the snapshot."""
         metadata = {
             **self._metadata,
             "snapshot-id": str(numbers.snapshot_id).encode(),
@@ -350,6 +359,8 @@ class ManifestList:
         }
         if self._version > 1:
             metadata["sequence-number"] = str(numbers.sequence_number).encode()
+        if first_row_id is not None:
+            metadata["first-row-id"] = str(first_row_id).encode()
         return write_container(_with_gaps(self._schema, records), metadata, records)
 
 
