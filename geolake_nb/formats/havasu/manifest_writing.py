@@ -22,6 +22,7 @@ from geolake_nb.formats.havasu.avro import (
     read_records,
     with_entry_fields,
     with_list_fields,
+    without_geo_bounds,
     write_container,
 )
 from geolake_nb.formats.iceberg.avro import read_header
@@ -211,16 +212,18 @@ def rewritten_manifest(
     where: str,
     first_rows: Mapping[str, int | None] | None = None,
     edges: Collection[int] = (),
+    header: Mapping[str, bytes] | None = None,
 ) -> ListedManifest:
     """The manifest with the live entries as existing, some of them deleted and some with other bounds.
 
     Sequence numbers stay; inherited ones are written explicitly, as are the ids of `first_rows` that version 3
-    has; unknown fields stay. `edges` are the ids of geographies whose bounds in all entries cover the
-    edges.
+    has; unknown fields stay, but for Havasu's bounds in version 3. `edges` are the ids of geographies whose bounds in
+    all entries cover the edges. `header` has properties that replace those of the manifest.
     """
     bounds = (125, 128) if version > 2 else (1250, 1280)
-    header, records = read_records(data, where=where)
-    schema = with_entry_fields(header.schema, version, where=where)
+    stored, records = read_records(data, where=where)
+    plain = without_geo_bounds(stored.schema) if version > 2 else stored.schema
+    schema = with_entry_fields(plain, version, where=where)
     top = names_by_id(schema)
     fields = names_by_id(data_file_of(schema))
     kept: list[dict[str, Any]] = []
@@ -258,7 +261,7 @@ def rewritten_manifest(
         for index, amount in enumerate((1, file[fields[_ROWS]], file[fields[_SIZE]])):
             tally[index] += amount
         kept.append(record)
-    metadata = {**header.metadata, "format-version": str(version).encode()}
+    metadata = {**stored.metadata, **(header or {}), "format-version": str(version).encode()}
     metadata.pop(EDGES, None)
     if edges:
         metadata[EDGES] = edge_mark(edges).encode()

@@ -51,6 +51,8 @@ def new_metadata(
 
     `fields` are those of its partition spec.
 
+    Version 1 has its schema and its partition fields alone too.
+
     >>> made = new_metadata({"type": "struct", "fields": []}, version=3, last_column_id=0, fields=[])
     >>> made["format-version"], made["last-partition-id"]
     (3, 999)

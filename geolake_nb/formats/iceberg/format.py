@@ -158,6 +158,10 @@ class IcebergFormat(Format):
             from geolake_nb.formats.iceberg.publish import find_published
 
             return find_published(change, context)
+        if _is_in_place(change):
+            from geolake_nb.formats.havasu.in_place import find_in_place
+
+            return find_in_place(change, context)
         from geolake_nb.formats.iceberg.commit import find_transaction
 
         return find_transaction(change, context)
@@ -168,6 +172,11 @@ class IcebergFormat(Format):
 
             require_journal(context)
             return
+        if _is_in_place(change):
+            from geolake_nb.formats.havasu.commit import require_atomic_put as require_file_put
+
+            require_file_put(context)
+            return
         from geolake_nb.formats.iceberg.commit import require_atomic_put
 
         require_atomic_put(context)
@@ -177,6 +186,10 @@ class IcebergFormat(Format):
             from geolake_nb.formats.iceberg.publish import commit_published
 
             return commit_published(change, context)
+        if _is_in_place(change):
+            from geolake_nb.formats.havasu.in_place import commit_in_place
+
+            return commit_in_place(change, context)
         from geolake_nb.formats.iceberg.commit import commit_change
 
         return commit_change(change, context)
@@ -190,6 +203,11 @@ def _newest_metadata(source: TableSource) -> str | None:
     if source.detected is not None:
         return str(source.detected)
     return source.metadata if source.catalog is None else source.catalog.newest().metadata
+
+
+def _is_in_place(change: Change) -> bool:
+    """Whether it writes metadata over the files of another table, for which no JVM is needed."""
+    return change.verb is Verb.CONVERT and "inPlace" in change.parameters
 
 
 def _name_mapping(snapshot: Snapshot) -> NameMapping:

@@ -89,6 +89,8 @@ class PublishJob:
 
     files: tuple[PublishedFile, ...]
     entry: Entry = field(repr=False)
+    remedy: str | None = None
+    """What to do where values are EWKB; by default the rewrite of a set of files."""
 
     @property
     def units(self) -> list[tuple[int, str, list[ScanColumn]]]:
@@ -387,7 +389,7 @@ def finish_publish(
         groups = {column.path: stats for column, stats in zip(file.scanned, scanned_stats[index], strict=True)}
         for column in file.scanned:
             some = groups[column.path]
-            require_iso(change.location, file.path, column.path, type_name(column.type), some)
+            require_iso(change.location, file.path, column.path, type_name(column.type), some, remedy=job.remedy)
             bad = sum(group.stats.bad for group in some)
             if bad:
                 raise RefusedError(
