@@ -66,6 +66,8 @@ def test_spark_reads_the_types_of_other_writers(iceberg_spark):
         "real": pa.array([0.5, None], pa.float32()),
         "local": pa.array([moment, None], pa.timestamp("us")),
         "at": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "local_ms": pa.array([moment, None], pa.timestamp("ms")),
+        "ms": pa.array([moment, None], pa.timestamp("ms", "UTC")),
         "amount": pa.array([decimal.Decimal("1.50"), None], pa.decimal128(10, 2)),
         "deep": pa.array([{"a": [1, 2], "b": "x"}, None]),
         "pairs": pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int32())),
@@ -90,6 +92,8 @@ def test_spark_reads_the_types_of_other_writers(iceberg_spark):
     assert row["pairs"] == {"k": 1}
     assert (row["flag"], row["day"], row["local"]) == (True, "2024-01-02", str(moment))
     [same] = iceberg_spark.sql(f"SELECT max(unix_millis(at)) at, max(unix_millis(int96)) b FROM {table}")
+    [again] = iceberg_spark.sql(f"SELECT max(unix_millis(ms)) ms, max(local_ms) local FROM {table}")
+    assert again == {"ms": same["at"], "local": str(moment)}, "milliseconds, which batches would be misread of"
     assert same["at"] == same["b"] == int(moment.replace(tzinfo=dt.UTC).timestamp() * 1000)
     for where in (
         "wide > 1099511627775",

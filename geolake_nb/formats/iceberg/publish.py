@@ -70,14 +70,17 @@ if TYPE_CHECKING:
 __all__ = ["commit_published", "find_published", "is_published", "plan_publish", "undo_published"]
 
 # What Iceberg readers cannot read in a file as the type of the table: another width, another unit, other bytes. Spark
-# with Iceberg 1.12 takes milliseconds for microseconds where it reads batches, and stops at unsigned integers.
-_COPIED = ("fixed(", "float16", "timestamp_ms", "timestamp_ns", "timestamptz_ms", "timestamptz_ns", "uint", "uuid")
+# with Iceberg 1.12 stops at unsigned integers.
+_COPIED = ("fixed(", "float16", "timestamp_ns", "timestamptz_ns", "uint", "uuid")
+_MILLISECONDS = ("timestamp_ms", "timestamptz_ms")
+_BATCHES = "read.parquet.vectorization.enabled"
 # Iceberg, Schema Evolution: the promotions of a column whose older files keep their type. Short integers of Parquet are
 # stored as int32.
 _FAMILIES: tuple[tuple[tuple[str, ...], ...], ...] = (
     (("int8", "int16", "int32"), ("int64",)),
     (("float32",), ("float64",)),
-    (("timestamptz", "timestamp_int96"),),
+    (("timestamp_ms", "timestamp"),),
+    (("timestamp_int96", "timestamptz_ms", "timestamptz"),),
 )
 
 
@@ -126,6 +129,9 @@ def plan_publish(
     schema = _numbered(schema, snapshot)
     declared = {join_path(path) for path in geo.paths if join_path(path) in columns}
     properties = {**geo.properties, NAME_MAPPING: name_mapping_text(schema)}
+    batches = _batch_notes(snapshot)
+    if batches:
+        properties[_BATCHES] = "false"
     fields = partition_fields(schema, snapshot.partition_columns, where=where)
     target = IcebergTarget(schema, partition_ids(snapshot.partition_columns), 0, properties)
     files, lacking = published_files(
@@ -163,6 +169,7 @@ def plan_publish(
             *footer_notes(files, lacking, leave_files=leave_files, format_name="Iceberg"),
             *_id_notes(snapshot),
             *_int96_notes(geo.schema),
+            *batches,
             *surplus_notes(snapshot, "a removal of orphan files will delete what no manifest lists"),
             "A catalog knows the table once its metadata file is registered there; without one, only one writer at a"
             " time is safe.",
@@ -228,6 +235,22 @@ def _id_notes(snapshot: Snapshot) -> list[str]:
     if all(view.index.by_id for _, view in _views(snapshot)):
         return []
     return [f"Files have no field ids: readers find columns by name, through the property {NAME_MAPPING}."]
+
+
+def _batch_notes(snapshot: Snapshot) -> list[str]:
+    """A sentence on columns of milliseconds, in whatever file they are."""
+    names = [
+        join_path(parts)
+        for _, view in _views(snapshot)
+        for parts, field in view.index.by_parts.items()
+        if isinstance(field.type, PrimitiveType) and field.type.name in _MILLISECONDS
+    ]
+    if not names:
+        return []
+    listed = ", ".join(sorted(set(names))[:5])
+    # Tried: a column of which all pages have a dictionary comes out as if it were of microseconds.
+    why = "Spark with Iceberg 1.12 misreads milliseconds where it reads batches"
+    return [f"{listed}: {why}, so the table has the property {_BATCHES}=false, which a session must not override."]
 
 
 def _int96_notes(schema: Schema) -> list[str]:
