@@ -186,9 +186,9 @@ ENGINE_FACTS: tuple[EngineFact, ...] = (
     EngineFact(
         "DuckDB 1.5 (iceberg)",
         TableKind.ICEBERG_PUBLISHED,
-        _OPEN, _OPEN, _OPEN, _OPEN,
-        "files without field ids came out as nulls in 2025; the report is closed, and newer versions were not tried",
-        "https://github.com/duckdb/duckdb-iceberg/issues/242; https://github.com/duckdb/duckdb-iceberg/issues/217",
+        _YES, _OPEN, _OPEN, _OPEN,
+        "finds columns of files without field ids by the name mapping, since May 2025 in lists and maps too",
+        "https://github.com/duckdb/duckdb-iceberg/pull/220",
     ),
     EngineFact(
         "Trino (iceberg)",
@@ -203,7 +203,7 @@ ENGINE_FACTS: tuple[EngineFact, ...] = (
         _OPEN, _OPEN, _OPEN, _OPEN,
         "the counts and the row lineage that it needs are written; no source says whether it reads files without field"
         " ids",
-        "https://docs.snowflake.com/en/user-guide/tables-iceberg-v3-specification-support.html",
+        "none",
     ),
     EngineFact(
         "Sedona / Havasu (Wherobots)",
@@ -314,7 +314,8 @@ def published_facts(snapshot: Snapshot, *, typed: bool = True) -> tuple[EngineFa
         of_types = facts.get(fact.engine)
         if of_types is not None:
             reads, writes = _worse(of_types.reads, fact.reads), _worse(of_types.writes, fact.writes)
-            note, source = f"{of_types.note}; {fact.note}", f"{of_types.source}; {fact.source}"
+            note = f"{of_types.note}; {fact.note}"
+            source = of_types.source if fact.source == "none" else f"{of_types.source}; {fact.source}"
             facts[fact.engine] = replace(of_types, reads=reads, writes=writes, note=note, source=source)
         elif not any(snapshot.schema.geo_columns()):
             facts[fact.engine] = fact
@@ -334,8 +335,8 @@ def _without_geo_types(fact: EngineFact) -> EngineFact:
     return fact
 
 
-def _worse(one: Answer, other: Answer) -> Answer:
-    return next(answer for answer in (_NO, _OPEN, _YES) if answer in (one, other))
+def _worse(left: Answer, right: Answer) -> Answer:
+    return next(answer for answer in (_NO, _OPEN, _YES) if answer in (left, right))
 
 
 _CRS_OF_SPARK = re.compile(r"(?!SRID:)[A-Z]+:[A-Z0-9]+|SRID:0")

@@ -138,5 +138,5 @@ def test_columns_are_found_by_the_field_ids_that_files_have(iceberg_spark):
     pq.write_table(rows.cast(pa.schema(ids)), folder / "a.parquet")
     gl.publish(folder, format="iceberg", columns={"geom": "geometry(EPSG:3857)"})
     assert [field.id for field in gl.open(str(folder)).schema.fields] == [9, 8]
-    found = iceberg_spark.sql("SELECT id, ST_Srid(geom) srid FROM ice.published.ids")
-    assert sorted(found, key=lambda row: row["id"]) == [{"id": n, "srid": 3857} for n in range(3)]
+    rows_found = iceberg_spark.sql("SELECT id, ST_Srid(geom) srid FROM ice.published.ids")
+    assert sorted(rows_found, key=lambda row: row["id"]) == [{"id": n, "srid": 3857} for n in range(3)]

@@ -20,22 +20,17 @@ from geolake_nb.formats.delta.write_target import add_action, stats_text
 from geolake_nb.formats.parquet_folder.commit import pending_change
 from geolake_nb.formats.parquet_folder.journal import FIRST_ENTRY
 from geolake_nb.formats.parquet_folder.publish import (
-    PublishJob,
-    entry_actions,
-    footer_notes,
+    publish_change,
     published_files,
     require_publishable,
     require_readable,
-    surplus_notes,
 )
 from geolake_nb.formats.parquet_folder.publish_commit import commit_first, is_completed, plan_unpublish
-from geolake_nb.formats.parquet_folder.write import partial_folders
-from geolake_nb.model.change import Change, Reads, Verb
-from geolake_nb.model.schema import join_path, split_path, type_name
-from geolake_nb.model.types import GeographyType, PrimitiveType, to_delta_text
+from geolake_nb.model.change import Change, Verb
+from geolake_nb.model.schema import join_path, split_path
+from geolake_nb.model.types import GeographyType, PrimitiveType
 from geolake_nb.parquet.writer import WrittenFile
 from geolake_nb.scan.engines import published_facts
-from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,40 +79,20 @@ def plan_publish(
         leave_files=leave_files,
         on_progress=on_progress,
     )
-    entry = _entry_of(first)
-    scanned = tuple(file for file in files if file.scanned)
-    known = [text for file in files if not file.scanned for text in entry_actions(storage, file, {}, entry)]
-    types = {path: to_delta_text(input_.type) for path, input_ in geo.inputs.items()}
-    return Change(
-        Verb.PUBLISH,
+    return publish_change(
+        snapshot,
         DELTA,
-        where,
-        None,
-        actions=[*first.actions, *known],
-        job=PublishJob(scanned, entry) if scanned else None,
-        notes=(
-            f"{plural(len(files), 'file')} with {sum(file.rows for file in files):,} rows become a Delta table where"
-            " they lie: no page is rewritten.",
-            *(f"The column {path!r} becomes a {type_name(input_.type)}." for path, input_ in geo.inputs.items()),
-            *(f"The column {sentence}." for sentence in sentences),
-            *partial_folders(snapshot),
-            *footer_notes(files, lacking, leave_files=leave_files, format_name="Delta"),
-            *_float_notes(schema),
-            *surplus_notes(snapshot, "VACUUM of the table will delete what its log does not list"),
-        ),
-        reads=Reads(len(scanned), sum(file.bytes for file in scanned)),
-        undo="geolake undo removes the log and restores the footers, while the table has no other version",
+        geo,
+        files,
+        lacking,
+        first=first.actions,
+        entry=_entry_of(first),
+        sentences=sentences,
+        notes=_float_notes(schema),
+        surplus="VACUUM of the table will delete what its log does not list",
+        made="log",
+        leave_files=leave_files,
         engines=published_facts(first.snapshot),
-        parameters={
-            "partitionBy": json.dumps(list(partitions)),
-            "columns": json.dumps(types),
-            "leaveFiles": json.dumps(leave_files),
-        },
-        metrics={
-            "files_published": len(files),
-            "footers_repaired": sum(text.startswith('{"footer"') for text in known),
-        },
-        tolerates_appends=False,
     )
 
 

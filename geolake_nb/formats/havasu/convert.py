@@ -124,17 +124,17 @@ def known_columns(
     srids = _srids(snapshot, storage, schema, [path for path, field in unknown if _has_srids(field.type)])
     for path, field in unknown:
         assert isinstance(field.type, GeometryType)
-        found = srids.get(path, set())
-        if len(found) > 1:
-            listed = ", ".join(str(number) for number in sorted(found))
+        numbers = srids.get(path, set())
+        if len(numbers) > 1:
+            listed = ", ".join(str(number) for number in sorted(numbers))
             raise RefusedError(
                 f"values have the SRIDs {listed}, and a column of Iceberg has one CRS",
                 where=f"{snapshot.location}, column {path}",
                 remedy="rewrite the values in one CRS first",
             )
         crs = Crs.parse(snapshot.properties.get(crs_property(path), UNKNOWN_CRS))
-        if found:
-            (number,) = found
+        if numbers:
+            (number,) = numbers
             crs = CRS84 if number == srid_of(CRS84) else Crs(f"srid:{number}")
         elif crs.is_unknown:
             declare = f"--column '{path}=geometry(OGC:CRS84)'"
@@ -151,10 +151,10 @@ def _has_srids(type_: object) -> bool:
 
 def _srids(snapshot: Snapshot, storage: Storage, schema: Schema, columns: Sequence[str]) -> dict[str, set[int]]:
     """The SRIDs of the first values in some of the files; 0 is none."""
-    found: dict[str, set[int]] = {path: set() for path in columns}
+    numbers: dict[str, set[int]] = {path: set() for path in columns}
     tops = {split_path(path)[0] for path in columns}
     if not tops:
-        return found
+        return numbers
     narrow = Schema(StructType(tuple(field for field in schema.fields if field.name in tops)))
     files = data_file_rows(snapshot, None)
     reader = RowReader(storage, narrow, name_mapping(snapshot))
@@ -169,5 +169,5 @@ def _srids(snapshot: Snapshot, storage: Storage, schema: Schema, columns: Sequen
             scan = Scan()
             _, readable = scan.add_with_boxes(values)
             iso = to_iso_wkb(pc.if_else(readable, values, None) if scan.bad_count else values)
-            found[path] |= {number for number in iso.srids if number}
-    return found
+            numbers[path] |= {number for number in iso.srids if number}
+    return numbers

@@ -213,6 +213,9 @@ def commit_in_place(change: Change, context: CommitContext) -> Applied:
         except AlreadyThereError:
             if path.endswith(".avro"):
                 continue  # of an earlier attempt of the same transaction
+            for written in files:
+                if written.endswith(".avro"):
+                    storage.remove(written)
             raise ConflictError("a table was created here meanwhile", where=storage.location,
                                 remedy="choose another location") from None  # fmt: skip
     with suppress(AlreadyThereError):  # of a later version

@@ -32,27 +32,23 @@ from geolake_nb.formats.iceberg.schema import (
 from geolake_nb.formats.iceberg.write_target import IcebergTarget
 from geolake_nb.formats.parquet_folder.commit import pending_change
 from geolake_nb.formats.parquet_folder.publish import (
-    PublishJob,
-    entry_actions,
-    footer_notes,
+    declares_types,
+    publish_change,
     published_files,
     reconciled,
     require_publishable,
     require_readable,
-    surplus_notes,
 )
 from geolake_nb.formats.parquet_folder.publish_commit import commit_first, is_completed, plan_unpublish
-from geolake_nb.formats.parquet_folder.write import partial_folders
-from geolake_nb.model.change import Change, Reads, Verb
+from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.file_table import FileTable
-from geolake_nb.model.schema import join_path, split_path, type_name
+from geolake_nb.model.schema import join_path, split_path
 from geolake_nb.model.snapshot import Protocol, Snapshot
-from geolake_nb.model.types import PrimitiveType, to_iceberg_text
+from geolake_nb.model.types import PrimitiveType
 from geolake_nb.parquet.column_ranges import ColumnRange
 from geolake_nb.parquet.schema import PATH_KEY
 from geolake_nb.parquet.writer import WrittenFile
 from geolake_nb.scan.engines import published_facts
-from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,6 +69,10 @@ __all__ = ["commit_published", "find_published", "is_published", "plan_publish",
 # with Iceberg 1.12 stops at unsigned integers.
 _COPIED = ("fixed(", "float16", "timestamp_ns", "timestamptz_ns", "uint", "uuid")
 _MILLISECONDS = ("timestamp_ms", "timestamptz_ms")
+_IN_NO_CATALOG = (
+    "A catalog knows the table once its metadata file is registered there; without one, only one writer at a time is"
+    " safe."
+)
 _BATCHES = "read.parquet.vectorization.enabled"
 # Iceberg, Schema Evolution: the promotions of a column whose older files keep their type. Short integers of Parquet are
 # stored as int32.
@@ -84,7 +84,7 @@ _FAMILIES: tuple[tuple[tuple[str, ...], ...], ...] = (
 )
 
 
-def promoted(one: DataType, other: DataType) -> DataType | None:
+def promoted(left: DataType, right: DataType) -> DataType | None:
     """The type as which Iceberg readers read both in files, `None` if there is none.
 
     >>> promoted(PrimitiveType("int64"), PrimitiveType("int8")), promoted(PrimitiveType("int8"), PrimitiveType("date"))
@@ -92,17 +92,17 @@ def promoted(one: DataType, other: DataType) -> DataType | None:
     >>> promoted(PrimitiveType("decimal(9, 2)"), PrimitiveType("decimal(12, 2)"))
     PrimitiveType(name='decimal(12, 2)')
     """
-    if not isinstance(one, PrimitiveType) or not isinstance(other, PrimitiveType):
+    if not isinstance(left, PrimitiveType) or not isinstance(right, PrimitiveType):
         return None
     for family in _FAMILIES:
         ranks = [
-            next((rank for rank, names in enumerate(family) if type_.name in names), None) for type_ in (one, other)
+            next((rank for rank, names in enumerate(family) if type_.name in names), None) for type_ in (left, right)
         ]
         if None not in ranks:
             return PrimitiveType(family[max(rank for rank in ranks if rank is not None)][-1])
-    sizes = [type_.name.removeprefix("decimal(").rstrip(")").split(", ") for type_ in (one, other)]
-    if all(type_.name.startswith("decimal(") for type_ in (one, other)) and sizes[0][1] == sizes[1][1]:
-        return max((one, other), key=lambda type_: int(type_.name[8:].partition(",")[0]))
+    sizes = [type_.name.removeprefix("decimal(").rstrip(")").split(", ") for type_ in (left, right)]
+    if all(type_.name.startswith("decimal(") for type_ in (left, right)) and sizes[0][1] == sizes[1][1]:
+        return max((left, right), key=lambda type_: int(type_.name[8:].partition(",")[0]))
     return None
 
 
@@ -148,45 +148,20 @@ def plan_publish(
         last_column_id=max(field.id or 0 for _, field in schema.walk_parts()),
         fields=fields,
     )
-    entry = _entry_of(snapshot, target)
-    scanned = tuple(file for file in files if file.scanned)
-    known = [text for file in files if not file.scanned for text in entry_actions(storage, file, {}, entry)]
-    types = {path: to_iceberg_text(input_.type) for path, input_ in geo.inputs.items()}
-    return Change(
-        Verb.PUBLISH,
+    return publish_change(
+        snapshot,
         ICEBERG,
-        where,
-        None,
-        actions=[_dumped({"create": metadata | {"properties": properties}}), *known],
-        job=PublishJob(scanned, entry) if scanned else None,
-        notes=(
-            f"{plural(len(files), 'file')} with {sum(file.rows for file in files):,} rows become an Iceberg table where"
-            " they lie: no page is rewritten.",
-            *(f"The column {path!r} becomes a {type_name(input_.type)}." for path, input_ in geo.inputs.items()),
-            *(f"The column {sentence}." for sentence in sentences),
-            *widened,
-            *partial_folders(snapshot),
-            *footer_notes(files, lacking, leave_files=leave_files, format_name="Iceberg"),
-            *_id_notes(snapshot),
-            *_int96_notes(geo.schema),
-            *batches,
-            *surplus_notes(snapshot, "a removal of orphan files will delete what no manifest lists"),
-            "A catalog knows the table once its metadata file is registered there; without one, only one writer at a"
-            " time is safe.",
-        ),
-        reads=Reads(len(scanned), sum(file.bytes for file in scanned)),
-        undo="geolake undo removes the metadata and restores the footers, while the table has no other version",
-        engines=_engines(where, schema, typed=not (leave_files and lacking)),
-        parameters={
-            "partitionBy": json.dumps(list(snapshot.partition_columns)),
-            "columns": json.dumps(types),
-            "leaveFiles": json.dumps(leave_files),
-        },
-        metrics={
-            "files_published": len(files),
-            "footers_repaired": sum(text.startswith('{"footer"') for text in known),
-        },
-        tolerates_appends=False,
+        geo,
+        files,
+        lacking,
+        first=[_dumped({"create": metadata | {"properties": properties}})],
+        entry=_entry_of(snapshot, target),
+        sentences=sentences,
+        notes=[*widened, *_id_notes(snapshot), *_int96_notes(geo.schema), *batches, _IN_NO_CATALOG],
+        surplus="a removal of orphan files will delete what no manifest lists",
+        made="metadata",
+        leave_files=leave_files,
+        engines=_engines(where, schema, typed=not leave_files or declares_types(snapshot, geo)),
     )
 
 
@@ -296,11 +271,11 @@ def _range_of(value: Any, rows: int) -> ColumnRange:
 def _leaf_ids(view: FileView, schema: Schema) -> dict[int, str]:
     """The ids of the leaves of a file, by their indices."""
     known = {path: field.id for path, field in schema.walk_parts()}
-    found = {
+    ids = {
         view.leaves.get(field.metadata.get(PATH_KEY, "")): known.get(parts)
         for parts, field in view.parquet_fields.items()
     }
-    return {index: str(id_) for index, id_ in found.items() if index is not None and id_ is not None}
+    return {index: str(id_) for index, id_ in ids.items() if index is not None and id_ is not None}
 
 
 def find_published(change: Change, context: CommitContext) -> int | None:

@@ -19,10 +19,11 @@ from geolake_nb.formats.parquet_folder.commit import require_folder, single_file
 from geolake_nb.formats.parquet_folder.file_changes import FooterChange
 from geolake_nb.formats.parquet_folder.footer_repair import footer_action
 from geolake_nb.formats.parquet_folder.repair import file_repairs, require_iso, with_states
-from geolake_nb.formats.parquet_folder.write import require_one_type
+from geolake_nb.formats.parquet_folder.write import partial_folders, require_one_type
+from geolake_nb.model.change import Change, Reads, Verb
 from geolake_nb.model.schema import join_path, split_path, type_name
 from geolake_nb.model.statistics import ColumnStats, merge
-from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType
+from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType, to_delta_text
 from geolake_nb.parquet.column_ranges import FLOATS, ColumnRange, footer_scalars
 from geolake_nb.parquet.footer import read_footer
 from geolake_nb.parquet.footer_boxes import is_own_writer, locate, without_column
@@ -32,14 +33,14 @@ from geolake_nb.storage.hive_paths import is_hidden, partition_text
 from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from geolake_nb.changes.column_types import GeoColumns
     from geolake_nb.formats.parquet_folder.footer_repair import FooterRepair
     from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
-    from geolake_nb.model.change import Change
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.model.table_format import EngineFact, TableFormat
     from geolake_nb.model.types import DataType, GeoType
     from geolake_nb.scan.value_scan import GroupStats
     from geolake_nb.storage.storage import Storage
@@ -51,14 +52,13 @@ if TYPE_CHECKING:
 __all__ = [
     "PublishJob",
     "PublishedFile",
-    "entry_actions",
+    "declares_types",
     "finish_publish",
-    "footer_notes",
+    "publish_change",
     "published_files",
     "reconciled",
     "require_publishable",
     "require_readable",
-    "surplus_notes",
 ]
 
 
@@ -125,15 +125,15 @@ def reconciled(
     notes: list[str] = []
     for name in sorted(doubtful):
         views = {id(view.index): view for view in details.views}.values()
-        found = [field.type for view in views if (field := view.find((name,))) is not None]
-        if any(isinstance(type_, GeometryType | GeographyType) for type_ in found):
+        stored = [field.type for view in views if (field := view.find((name,))) is not None]
+        if any(isinstance(type_, GeometryType | GeographyType) for type_ in stored):
             continue
-        type_: DataType | None = found[0]
-        for other in found[1:]:
+        type_: DataType | None = stored[0]
+        for other in stored[1:]:
             type_ = None if type_ is None else promoted(type_, other)
         if type_ is not None:
             wider[(name,)] = type_
-            names = ", ".join(sorted({type_name(some) for some in found}))
+            names = ", ".join(sorted({type_name(some) for some in stored}))
             notes.append(f"The column {name!r} is {names} in files, and becomes {type_name(type_)}.")
     kept = tuple(problem for problem in details.problems if (problem.column,) not in wider)
     changed = replace(snapshot, schema=with_types(snapshot.schema, wider), details=replace(details, problems=kept))
@@ -190,41 +190,6 @@ def require_readable(schema: Schema, copied: tuple[str, ...], *, format_name: st
                 where=where,
                 remedy="run geolake convert, which copies the rows with another type",
             )
-
-
-def footer_notes(
-    files: Sequence[PublishedFile], lacking: Sequence[str], *, leave_files: bool, format_name: str
-) -> list[str]:
-    """What is missing in footers, what becomes of that, and what is read."""
-    scanned = [file for file in files if file.scanned]
-    notes: list[str] = []
-    if leave_files:
-        notes.append("The files stay as they are.")
-        notes += [
-            f"{sentence.rstrip('.')}: {format_name} requires the geo type in files, and engines skip no row groups"
-            " without boxes."
-            for sentence in lacking
-        ]
-    else:
-        notes += lacking
-        repaired = [file for file in files if file.repair is not None]
-        if repaired:
-            copied = sum(file.bytes for file in repaired)
-            notes.append(
-                f"{plural(len(repaired), 'footer')} replaced: the pages ({bytes_text(copied)}) are copied unchanged,"
-                " and the old footers are kept in _geolake for undo."
-            )
-    if scanned:
-        notes.append(f"The values of geo columns are read for bounds in {plural(len(scanned), 'file')}.")
-    return notes
-
-
-def surplus_notes(snapshot: Snapshot, fate: str) -> list[str]:
-    """How many files in the folder are not files of the table, and what happens to them."""
-    storage: Storage = snapshot.details.storage
-    listed = [entry.path for entry in storage.list(recursive=True) if not is_hidden(entry.path) and entry.bytes >= 0]
-    count = len(set(listed) - set(snapshot.files.table["path"].to_pylist()))
-    return [f"{plural(count, 'other file')} in the folder: {fate}."] if count else []
 
 
 def published_files(
@@ -361,6 +326,106 @@ def _plain_one(value: pa.Scalar) -> Any:
         return value.as_py()
     except (OverflowError, ValueError):
         return None
+
+
+def publish_change(
+    snapshot: Snapshot,
+    format_: TableFormat,
+    geo: GeoColumns,
+    files: Sequence[PublishedFile],
+    lacking: Sequence[str],
+    *,
+    first: Sequence[str],
+    entry: Entry,
+    sentences: Iterable[str],
+    notes: Iterable[str],
+    surplus: str,
+    made: str,
+    leave_files: bool,
+    engines: tuple[EngineFact, ...],
+) -> Change:
+    """The change that makes a table of these files; `first` are its actions before those of the files.
+
+    `sentences` are about columns that change their type, `surplus` says what happens to other files of the folder, and
+    `made` names what undo removes.
+    """
+    storage: Storage = snapshot.details.storage
+    scanned = tuple(file for file in files if file.scanned)
+    known = [text for file in files if not file.scanned for text in entry_actions(storage, file, {}, entry)]
+    article = "an" if format_.title[0] in "AEIOU" else "a"
+    return Change(
+        Verb.PUBLISH,
+        format_,
+        snapshot.location,
+        None,
+        actions=[*first, *known],
+        job=PublishJob(scanned, entry) if scanned else None,
+        notes=(
+            f"{plural(len(files), 'file')} with {sum(file.rows for file in files):,} rows become {article}"
+            f" {format_.title} table where they lie: no page is rewritten.",
+            *(f"The column {path!r} becomes a {type_name(input_.type)}." for path, input_ in geo.inputs.items()),
+            *(f"The column {sentence}." for sentence in sentences),
+            *partial_folders(snapshot),
+            *_footer_notes(files, lacking, leave_files=leave_files, format_name=format_.title),
+            *notes,
+            *_surplus_notes(snapshot, surplus),
+        ),
+        reads=Reads(len(scanned), sum(file.bytes for file in scanned)),
+        undo=f"geolake undo removes the {made} and restores the footers, while the table has no other version",
+        engines=engines,
+        parameters={
+            "partitionBy": json.dumps(list(snapshot.partition_columns)),
+            "columns": json.dumps({path: to_delta_text(input_.type) for path, input_ in geo.inputs.items()}),
+            "leaveFiles": json.dumps(leave_files),
+        },
+        metrics={
+            "files_published": len(files),
+            "footers_repaired": sum(text.startswith('{"footer"') for text in known),
+        },
+        tolerates_appends=False,
+    )
+
+
+def declares_types(snapshot: Snapshot, geo: GeoColumns) -> bool:
+    """Whether every file has the geo types of Parquet for the geo columns that it has."""
+    details: ParquetDetails = snapshot.details
+    fields = [view.parquet_fields.get(path) for view in details.views for path in geo.paths]
+    return all(field is None or isinstance(field.type, GeometryType | GeographyType) for field in fields)
+
+
+def _footer_notes(
+    files: Sequence[PublishedFile], lacking: Sequence[str], *, leave_files: bool, format_name: str
+) -> list[str]:
+    """What is missing in footers, what becomes of that, and what is read."""
+    scanned = [file for file in files if file.scanned]
+    notes: list[str] = []
+    if leave_files:
+        notes.append("The files stay as they are.")
+        notes += [
+            f"{sentence.rstrip('.')}: {format_name} requires the geo type in files, and engines skip no row groups"
+            " without boxes."
+            for sentence in lacking
+        ]
+    else:
+        notes += lacking
+        repaired = [file for file in files if file.repair is not None]
+        if repaired:
+            copied = sum(file.bytes for file in repaired)
+            notes.append(
+                f"{plural(len(repaired), 'footer')} replaced: the pages ({bytes_text(copied)}) are copied unchanged,"
+                " and the old footers are kept in _geolake for undo."
+            )
+    if scanned:
+        notes.append(f"The values of geo columns are read for bounds in {plural(len(scanned), 'file')}.")
+    return notes
+
+
+def _surplus_notes(snapshot: Snapshot, fate: str) -> list[str]:
+    """How many files in the folder are not files of the table, and what happens to them."""
+    storage: Storage = snapshot.details.storage
+    listed = [entry.path for entry in storage.list(recursive=True) if not is_hidden(entry.path) and entry.bytes >= 0]
+    count = len(set(listed) - set(snapshot.files.table["path"].to_pylist()))
+    return [f"{plural(count, 'other file')} in the folder: {fate}."] if count else []
 
 
 def entry_actions(

@@ -23,9 +23,8 @@ from geolake_nb.formats.iceberg.publish import promoted
 from geolake_nb.model.table_format import AS_OF, Answer
 from geolake_nb.model.types import PrimitiveType
 from geolake_nb.pyiceberg.bridge import enabled
-from tests.formats.delta.test_publish import pages, visible
 from tests.formats.parquet_sets import contents, make_set, points, seen
-from tests.promises.dying import die_at, points_of
+from tests.formats.published_folders import kill_while_publishing, kill_while_undoing, pages
 
 FIRST = "metadata/v1.metadata.json"
 
@@ -185,7 +184,7 @@ def test_what_cannot_be_a_table_as_it_is_is_refused_with_the_name_of_the_file(tm
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "wider"),
+    ("left", "right", "wider"),
     [
         ("int8", "int16", "int32"),
         ("int32", "int64", "int64"),
@@ -196,10 +195,10 @@ def test_what_cannot_be_a_table_as_it_is_is_refused_with_the_name_of_the_file(tm
         ("date", "timestamp", None),
     ],
 )
-def test_types_widen_as_iceberg_promotes_them(one, other, wider):
+def test_types_widen_as_iceberg_promotes_them(left, right, wider):
     expected = None if wider is None else PrimitiveType(wider)
-    assert promoted(PrimitiveType(one), PrimitiveType(other)) == expected
-    assert promoted(PrimitiveType(other), PrimitiveType(one)) == expected
+    assert promoted(PrimitiveType(left), PrimitiveType(right)) == expected
+    assert promoted(PrimitiveType(right), PrimitiveType(left)) == expected
 
 
 def test_a_file_that_changes_after_the_plan_is_a_conflict_and_makes_no_table(tmp_path):
@@ -255,10 +254,6 @@ def publish(folder):
     gl.publish(folder, format="iceberg")
 
 
-def undo(folder):
-    gl.open(str(folder)).plan_undo().apply()
-
-
 def ids(folder):
     """The rows by the metadata alone where there is some; each listed file has to have the size that it states."""
     if not (folder / FIRST).exists():
@@ -272,43 +267,11 @@ def ids(folder):
 
 
 def test_a_kill_anywhere_leaves_the_files_or_the_whole_table(tmp_path):
-    folder = make_set(tmp_path / "made", files=1)
-    old, states = contents(folder), set()
-    for number in visible(points_of(publish, make_set(tmp_path / "counted", files=1))):
-        folder = make_set(tmp_path / f"p{number}", files=1)
-        die_at(publish, folder, number)
-        state, rows = ids(folder)
-        assert rows == list(range(10)), number
-        states.add(state)
-        if state == "files":
-            publish(folder)
-        assert ids(folder) == ("table", list(range(10)))
-        undo(folder)
-        assert contents(folder) == old, number
-        assert not (folder / "metadata").exists()
-    assert states == {"files", "table"}
+    kill_while_publishing(tmp_path, publish, ids)
 
 
 def test_a_kill_of_an_undo_leaves_the_whole_table_or_the_files(tmp_path):
-    def made(name):
-        folder = make_set(tmp_path / name, files=1)
-        publish(folder)
-        return folder
-
-    old, states = contents(make_set(tmp_path / "made", files=1)), set()
-    for number in visible(points_of(undo, made("counted"))):
-        folder = made(f"u{number}")
-        die_at(undo, folder, number)
-        state, rows = ids(folder)
-        assert rows == list(range(10)), number
-        states.add(state)
-        if state == "table":
-            undo(folder)
-        elif "(incomplete)" in str(gl.open(str(folder)).history()):
-            gl.open(str(folder)).plan_repair().apply()  # it completes what was interrupted
-        assert contents(folder) == old, number
-        assert not (folder / "metadata").exists()
-    assert states == {"files", "table"}
+    kill_while_undoing(tmp_path, publish, ids)
 
 
 def test_a_folder_in_a_bucket_is_published_and_restored(s3, tmp_path):
