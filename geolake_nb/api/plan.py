@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import GeolakeError, RefusedError
+from geolake_nb.model.change import Verb
 from geolake_nb.model.display import Displayable, LiveDisplayable
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import plural, printable, shortened
@@ -82,6 +83,8 @@ def _lines(change: Change, shown: int) -> Iterator[str]:
         yield f"{'afterwards':{width + 2}}{'reads':11}writes"
         for fact in change.engines:
             yield f"  {fact.engine:{width}}{fact.reads.value:11}{fact.writes.value}"
+            if change.verb is Verb.PUBLISH:
+                yield from _wrapped("    ", printable(f"{fact.note} ({fact.as_of})"))
     if change.actions:
         count = len(change.actions)
         yield f"actions    {count:,}" + (f", the first {shown}:" if count > shown else ":")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from geolake_nb.api.opening import whole_number
-from geolake_nb.formats.registry import FORMATS, PARQUET
+from geolake_nb.formats.registry import FORMATS, HAVASU, PARQUET
 from geolake_nb.model.change import of_table
 from geolake_nb.model.types import parse_column_types
 
@@ -283,8 +283,13 @@ class TablePlans:
         target_file_size: int | str = "128MB",
         row_group_rows: int | None = None,
         storage_options: Mapping[str, str] | None = None,
+        leave_out: Sequence[str] = (),
+        in_place: bool = False,
     ) -> Plan:
-        """Create a table from the rows of these Parquet files, which stay unchanged.
+        """Create a table from the rows of these Parquet files, or of this Havasu table, which stay unchanged.
+
+        Geometries of a Havasu table become ISO WKB, whatever their encoding is. Their CRS is that of their SRIDs, if
+        all are equal, or the one that `columns` declares.
 
         Args:
             target: where the table is created: a path, a URL, or for Iceberg `catalog.namespace.table`.
@@ -295,22 +300,36 @@ class TablePlans:
             target_file_size: the size of the new files, as bytes or as text such as `128MB`.
             row_group_rows: how many rows a row group gets at most, by default 65,536.
             storage_options: options of the target's store, named as in deltalake.
+            leave_out: columns of a Havasu table that the new one does not get, such as rasters.
+            in_place: write only metadata, for an Iceberg table over the data files of a Havasu table whose geometries
+                are WKB. Other options than `columns` do not apply.
 
         Returns:
             A plan; `apply` runs it with Spark.
 
         Raises:
-            RefusedError: the table is not a set of Parquet files.
+            RefusedError: the table is not a set of Parquet files or a Havasu table, or has rasters.
             SchemaError: a column that the files do not have, or a type that the format cannot store.
 
         Example:
             >>> gl.open("parcels").plan_convert("parcels_delta", cluster_by="geom")
             Plan('convert', '/.../parcels_delta', '...')
         """
-        from geolake_nb.api.writing import plan_convert
+        from geolake_nb.api.writing import plan_convert, plan_in_place
 
-        if self.snapshot.format is not PARQUET:
-            raise self._format.not_offered("convert", self.snapshot, only=PARQUET.name)
+        if self.snapshot.format not in (PARQUET, HAVASU):
+            raise self._format.not_offered("convert", self.snapshot, only=f"{HAVASU.name} and {PARQUET.name}")
+        if in_place:
+            return plan_in_place(
+                self.snapshot,
+                self._source.storage,
+                target,
+                format=format,
+                layout=(partition_by, cluster_by, row_group_rows),
+                columns=columns,
+                storage_options=storage_options,
+                leave_out=leave_out,
+            )
         return plan_convert(
             self.snapshot,
             target,
@@ -321,6 +340,8 @@ class TablePlans:
             target_file_size=target_file_size,
             row_group_rows=row_group_rows,
             storage_options=storage_options,
+            storage=self._source.storage,
+            leave_out=leave_out,
         )
 
     def plan_publish(
@@ -338,7 +359,7 @@ class TablePlans:
         geo columns from footers that can be trusted, else from the values.
 
         Args:
-            format: `delta`.
+            format: `delta` or `iceberg`, which becomes a table of version 3.
             columns: the types of columns of WKB that the files do not declare.
             leave_files: change no file; the plan says what the files then lack.
             on_progress: called with the number of files that are done and that of all.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     IcebergTable = Any
 
-__all__ = ["plan_convert", "plan_publish", "plan_write", "publish", "write"]
+__all__ = ["plan_convert", "plan_in_place", "plan_publish", "plan_write", "publish", "write"]
 
 _MODES = ("append", "create", "overwrite")
 
@@ -175,27 +175,46 @@ def plan_convert(
     row_group_rows: int | None = None,
     properties: Mapping[str, str | int] | None = None,
     storage_options: Mapping[str, str] | None = None,
+    storage: Storage | None = None,
+    leave_out: Sequence[str] = (),
 ) -> Plan:
-    """A new table at `target` with the rows of a set of Parquet files."""
+    """A new table at `target` with the rows of a set of Parquet files, or of a Havasu table that `storage` reads."""
     from geolake_nb.changes.write_job import Packing
+    from geolake_nb.formats.havasu.convert import new_table_of as new_table_of_havasu
     from geolake_nb.formats.parquet_folder.write import new_table_of
 
     form = _format(format)
     checked = _properties(properties)
     types = parse_column_types(parse_column_types(columns, checked), snapshot.properties)
     source = _target(target, storage_options, form, new=True)
+    packing = Packing.of(
+        cluster_by=cluster_by,
+        target_file_size=target_file_size,
+        row_group_rows=row_group_rows,
+        where=source.storage.location,
+    )
+    if snapshot.format is HAVASU:
+        assert storage is not None
+        new = new_table_of_havasu(
+            snapshot,
+            storage,
+            source.storage,
+            columns=types,
+            partition_by=_names(partition_by),
+            packing=packing,
+            properties=checked,
+            leave_out=leave_out,
+        )
+        return _new_plan(form.plan_create(new), source)
+    if leave_out:
+        raise RefusedError("only columns of Havasu tables are left out", where=snapshot.location)
     new = new_table_of(
         snapshot,
         source.storage,
         columns=types,
         partition_by=_names(partition_by),
         properties=checked,
-        packing=Packing.of(
-            cluster_by=cluster_by,
-            target_file_size=target_file_size,
-            row_group_rows=row_group_rows,
-            where=source.storage.location,
-        ),
+        packing=packing,
     )
     return _new_plan(form.plan_create(new), source)
 
@@ -218,7 +237,7 @@ def publish(
 
     Args:
         folder: the folder of the files: a path or a URL.
-        format: `delta`.
+        format: `delta` or `iceberg`, which becomes a table of version 3.
         columns: the types of columns of WKB that the files do not declare, as types or as text.
         leave_files: change no file; `Table.plan_publish` says what the files then lack.
         storage_options: options of the store, named as in deltalake.
@@ -272,6 +291,39 @@ def plan_publish(
     types = parse_column_types(columns, snapshot.properties)
     change = form.plan_publish(snapshot, columns=types, leave_files=leave_files, on_progress=on_progress)
     return Plan(change, replace(source, format=form, storage=snapshot.details.storage, detected=None))
+
+
+def plan_in_place(
+    snapshot: Snapshot,
+    storage: Storage,
+    target: str | os.PathLike[str],
+    *,
+    format: str = "iceberg",  # noqa: A002
+    layout: Sequence[Any] = (),
+    columns: ColumnTypesInput | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    leave_out: Sequence[str] = (),
+) -> Plan:
+    """An Iceberg table of version 3 at `target` over the files of a Havasu table, which `storage` reads."""
+    from geolake_nb.api.plan import Plan
+    from geolake_nb.formats.base import TableSource
+    from geolake_nb.formats.havasu.in_place import plan_in_place as planned
+
+    where = snapshot.location
+    if snapshot.format is not HAVASU:
+        remedy = "use plan_publish, or --in-place without a target"
+        raise RefusedError("a set of files becomes a table where it lies", where=where, remedy=remedy)
+    if _format(format) is not ICEBERG:
+        remedy = "use format='iceberg'"
+        raise RefusedError("the files of a Havasu table become an Iceberg table", where=where, remedy=remedy)
+    if any(layout):
+        raise RefusedError("in place, files stay as they are", where=where, remedy="leave out what lays rows out")
+    path = os.fspath(target)
+    # The new table reads the files where they lie.
+    there = Storage.at(path, options=dict(storage_options or {})).allowing(snapshot.location)
+    types = parse_column_types(columns, snapshot.properties)
+    change = planned(snapshot, storage, there, columns=types, leave_out=leave_out)
+    return Plan(change, TableSource(ICEBERG, there, path, dict(storage_options or {})))
 
 
 def _new_plan(change: Change, source: TableSource) -> Plan:

@@ -214,7 +214,9 @@ def with_types(schema: Schema, types: Mapping[_Path, DataType]) -> Schema:
 
 
 _READ_AS = {
+    GeometryEncoding.EWKB: "EWKB",
     GeometryEncoding.GEOARROW: "coordinates",
+    GeometryEncoding.GEOJSON: "GeoJSON",
     GeometryEncoding.WKB: "WKB or EWKB",
     GeometryEncoding.WKT: "WKT",
 }

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from geolake_nb.changes.write_job import ParquetRows
+from geolake_nb.changes.write_job import IcebergRows, ParquetRows
 from geolake_nb.model.change import Change, Reads, Verb
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _UNDO_OF_CREATION = "remove the folder of the new table: it has no earlier versi
 class NewTable:
     """The rows of a new table, where it will be, and how it is stored."""
 
-    rows: InputRows | ParquetRows
+    rows: InputRows | IcebergRows | ParquetRows
     schema: Schema
     """The columns of the rows as they are."""
     target: Storage
@@ -37,7 +37,7 @@ class NewTable:
     packing: Packing
     properties: Mapping[str, str]
     source: str | None = None
-    """The location of the Parquet files that are converted; `None` for rows in memory."""
+    """The location of the files or of the table that is converted; `None` for rows in memory."""
     notes: tuple[str, ...] = ()
     """What becomes of the source, one sentence each."""
 
@@ -59,12 +59,22 @@ class NewTable:
     @property
     def expected_rows(self) -> int | None:
         """How many rows have to be written, where that is known."""
-        return None if self.source is None else self._files.rows
+        if isinstance(self.rows, ParquetRows):
+            return self.rows.rows
+        return self.rows.expected if isinstance(self.rows, IcebergRows) else None
 
-    @property
-    def _files(self) -> ParquetRows:
-        assert isinstance(self.rows, ParquetRows)
-        return self.rows
+    def _described(self) -> tuple[str, Reads]:
+        """What is converted, in words, and how much of it is read."""
+        if isinstance(self.rows, ParquetRows):
+            files = self.rows.files
+            reads = Reads(len(files), sum(file.bytes for file in files))
+            return f"{self.rows.rows:,} rows of {len(files):,} Parquet files", reads
+        if isinstance(self.rows, IcebergRows):
+            table = self.rows.snapshot.files.table
+            count = "live rows" if self.rows.expected is None else f"{self.rows.expected:,} live rows"
+            name = self.rows.snapshot.format.title
+            return f"{count} of a {name} table", Reads(len(table), sum(table["bytes"].to_pylist()))
+        return "rows", Reads()
 
     def job(self, schema: Schema, target: Target, *, geo_input: Mapping[str, GeoInput]) -> WriteJob:
         """The job that writes the rows with the columns of the format."""
@@ -95,12 +105,7 @@ class NewTable:
         A table that `is_folder` consists of its files alone, and others may add some meanwhile.
         """
         which = {"mode": "create"} if self.source is None else {"source": self.source}
-        reads = Reads()
-        rows = "rows"
-        if self.source is not None:
-            files = self._files.files
-            rows = f"{self._files.rows:,} rows of {len(files):,} Parquet files"
-            reads = Reads(len(files), sum(file.bytes for file in files))
+        rows, reads = self._described()
         return Change(
             self.verb,
             format_,

@@ -216,6 +216,10 @@ class IcebergRows:
     """The indices of the files in the snapshot's file table, sorted; `None` for all of them."""
     partitions: tuple[int, ...] | None = None
     """For each of these files a number, the value of the column `live_rows.PARTITION` in its rows."""
+    storage: Storage | None = None
+    """Reads the files, where they are not those of the table that is written."""
+    expected: int | None = None
+    """How many live rows of another table there are; `None` where only its delete files determine it."""
 
     @property
     def paths(self) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from geolake_nb.cli.options import add_plan_options, geo_types, open_table, run_plan, storage_options
 from geolake_nb.cli.rewrite import add_layout_options
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.registry import DELTA, FORMATS
+from geolake_nb.formats.registry import DELTA, FORMATS, HAVASU
 
 if TYPE_CHECKING:
     import argparse
@@ -45,19 +45,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in-place",
         action="store_true",
-        help="make the folder itself a table: footers are repaired, no data is copied",
+        help="make the folder itself a table: footers are repaired, no data is copied; for a Havasu table, write an "
+        "Iceberg table at TARGET over its files",
     )
     parser.add_argument(
         "--leave-files", action="store_true", help="with --in-place, change no file; the plan says what they lack"
+    )
+    parser.add_argument(
+        "--leave-out",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column of a Havasu table that the new one does not get, such as a raster; may be repeated",
     )
     add_layout_options(parser)
 
 
 def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
     """The plan for the options, in a shell or in a cell."""
-    if options.in_place:
+    if options.in_place and table.snapshot.format is not HAVASU:
         return _publish_plan(table, options)
-    if options.leave_files:
+    if options.target is None:
+        raise _no_target()
+    if options.leave_files and not options.in_place:
         raise GeolakeError("--leave-files needs --in-place", remedy="a conversion to another folder changes no file")
     return table.plan_convert(
         options.target,
@@ -68,6 +78,8 @@ def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
         target_file_size=options.file_size,
         row_group_rows=options.row_group_rows,
         storage_options=storage_options(options.storage_option),
+        leave_out=options.leave_out,
+        in_place=options.in_place,
     )
 
 
@@ -84,5 +96,9 @@ def _publish_plan(table: Table, options: argparse.Namespace) -> Plan:
 def run(options: argparse.Namespace) -> int:
     """Print the plan, or run it."""
     if options.target is None and not options.in_place:
-        raise GeolakeError("the location of the new table is missing", remedy="write geolake convert TABLE TARGET")
+        raise _no_target()
     return run_plan(convert_plan(open_table(options), options), options)
+
+
+def _no_target() -> GeolakeError:
+    return GeolakeError("the location of the new table is missing", remedy="write geolake convert TABLE TARGET")

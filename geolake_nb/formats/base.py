@@ -211,7 +211,7 @@ class Format(TableFormat):
     ) -> Change:
         """A table of Parquet files where they lie."""
         what = f"files cannot become a table of {self.title} in place"
-        raise RefusedError(what, where=snapshot.location, remedy="use format='delta', or convert them")
+        raise RefusedError(what, where=snapshot.location, remedy="use 'delta' or 'iceberg', or convert them")
 
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:
         """More rows."""
@@ -246,7 +246,7 @@ class Format(TableFormat):
         """The version that already has the transaction, `None` if there is none."""
         raise NotImplementedError
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
         """Raise if the store of the table has no atomic put."""
         raise NotImplementedError
 

@@ -61,6 +61,10 @@ class TableKind(enum.Enum):
     """The feature `collations`, or a preview of it."""
     ICEBERG_GEO = "Iceberg v3 with geo types"
     """`geometry` and `geography` columns of format version 3."""
+    DELTA_PUBLISHED = "Delta over existing files"
+    """A Delta table whose first files were there before it."""
+    ICEBERG_PUBLISHED = "Iceberg v3 over existing files"
+    """An Iceberg table whose first files were there before it, and mostly have no field ids."""
     HAVASU = "Havasu"
     """Geometry and raster columns on Iceberg v1 or v2."""
     PARQUET_GEO = "Parquet with geo types"
@@ -148,6 +152,8 @@ class TableFormat:
     """The command that gives a binary column a geo type, `None` where the format does not allow that."""
     geo_kind: ClassVar[TableKind]
     """What engines call a table of this format with geo types."""
+    published_kind: ClassVar[TableKind | None] = None
+    """What engines call a table of files that were there before it."""
     types_spec: ClassVar[SpecReference]
     """Where geo types are specified."""
     crs_property_spec: ClassVar[SpecReference] = SpecReference("Parquet geospatial", "CRS Customization")

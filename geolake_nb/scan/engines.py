@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
 
-__all__ = ["ENGINE_FACTS", "engine_facts"]
+__all__ = ["ENGINE_FACTS", "engine_facts", "published_facts"]
 
 _YES, _NO, _OPEN = Answer.YES, Answer.NO, Answer.UNKNOWN
 _TRIED = "tried with these versions"
@@ -149,6 +149,63 @@ ENGINE_FACTS: tuple[EngineFact, ...] = (
         "https://github.com/apache/iceberg-go/pull/1371",
     ),
     EngineFact(
+        "Spark 4.2 + Delta 4.4.0",
+        TableKind.DELTA_PUBLISHED,
+        _YES, _YES, _OPEN, _OPEN,
+        "reads the files as they are; VACUUM deletes files of the folder that the log does not list",
+        _TRIED,
+    ),
+    EngineFact(
+        "Delta Kernel (Java) 4.4",
+        TableKind.DELTA_PUBLISHED,
+        _YES, _OPEN, _OPEN, _OPEN,
+        "reads the files as they are",
+        _TRIED,
+    ),
+    EngineFact(
+        "deltalake 1.6",
+        TableKind.DELTA_PUBLISHED,
+        _YES, _OPEN, _OPEN, _OPEN,
+        "reads the files as they are",
+        _TRIED,
+    ),
+    EngineFact(
+        "Spark 4.1 + Iceberg 1.12",
+        TableKind.ICEBERG_PUBLISHED,
+        _YES, _YES, _OPEN, _OPEN,
+        "finds columns of files without field ids by the name mapping",
+        _TRIED,
+    ),
+    EngineFact(
+        "PyIceberg 0.12",
+        TableKind.ICEBERG_PUBLISHED,
+        _YES, _OPEN, _OPEN, _OPEN,
+        "finds columns of files without field ids by the name mapping; writes version 3 with geolake_nb's bridge only",
+        _TRIED,
+    ),
+    EngineFact(
+        "DuckDB 1.5 (iceberg)",
+        TableKind.ICEBERG_PUBLISHED,
+        _YES, _OPEN, _OPEN, _OPEN,
+        "finds columns of files without field ids by the name mapping, since May 2025 in lists and maps too",
+        "https://github.com/duckdb/duckdb-iceberg/pull/220",
+    ),
+    EngineFact(
+        "Trino (iceberg)",
+        TableKind.ICEBERG_PUBLISHED,
+        _YES, _OPEN, _OPEN, _OPEN,
+        "finds columns of files without field ids by the name mapping; needs the table in a catalog",
+        "https://github.com/trinodb/trino/pull/9959",
+    ),
+    EngineFact(
+        "Snowflake",
+        TableKind.ICEBERG_PUBLISHED,
+        _OPEN, _OPEN, _OPEN, _OPEN,
+        "the counts and the row lineage that it needs are written; no source says whether it reads files without field"
+        " ids",
+        "none",
+    ),
+    EngineFact(
         "Sedona / Havasu (Wherobots)",
         TableKind.HAVASU,
         _YES, _YES, _YES, _OPEN,
@@ -239,6 +296,47 @@ def engine_facts(snapshot: Snapshot) -> tuple[EngineFact, ...]:
         else fact
         for fact in facts
     )
+
+
+def published_facts(snapshot: Snapshot, *, typed: bool = True) -> tuple[EngineFact, ...]:
+    """The facts about a table over files that were there before: what its types and these files need.
+
+    An engine that stops at one of the two does not read the table. `typed` is whether the files declare the geo types.
+
+    >>> from geolake_nb.scan.engines import _worse
+    >>> _worse(Answer.YES, Answer.UNKNOWN), _worse(Answer.UNKNOWN, Answer.NO)
+    (<Answer.UNKNOWN: 'not known'>, <Answer.NO: 'no'>)
+    """
+    facts = {fact.engine: fact for fact in engine_facts(snapshot)}
+    for fact in ENGINE_FACTS:
+        if fact.kind is not snapshot.format.published_kind:
+            continue
+        of_types = facts.get(fact.engine)
+        if of_types is not None:
+            reads, writes = _worse(of_types.reads, fact.reads), _worse(of_types.writes, fact.writes)
+            note = f"{of_types.note}; {fact.note}"
+            source = of_types.source if fact.source == "none" else f"{of_types.source}; {fact.source}"
+            facts[fact.engine] = replace(of_types, reads=reads, writes=writes, note=note, source=source)
+        elif not any(snapshot.schema.geo_columns()):
+            facts[fact.engine] = fact
+    return tuple(facts.values() if typed else map(_without_geo_types, facts.values()))
+
+
+def _without_geo_types(fact: EngineFact) -> EngineFact:
+    """The fact for files whose geo columns are plain binary."""
+    if fact.reads is not _YES:
+        return fact
+    if fact.engine.startswith("Spark 4.1"):
+        note = "fails on a geo column in files that do not declare the geo type, and reads the others"
+        return replace(fact, reads=_NO, writes=_NO, note=note, source=_TRIED)
+    if fact.kind is TableKind.ICEBERG_GEO:
+        note = f"{fact.note}; not tried with files that do not declare the geo type"
+        return replace(fact, reads=_OPEN, note=note)
+    return fact
+
+
+def _worse(left: Answer, right: Answer) -> Answer:
+    return next(answer for answer in (_NO, _OPEN, _YES) if answer in (left, right))
 
 
 _CRS_OF_SPARK = re.compile(r"(?!SRID:)[A-Z]+:[A-Z0-9]+|SRID:0")

@@ -40,7 +40,7 @@ def apply_change(change: Change, context: CommitContext, *, on_progress: Progres
     if change.is_empty:
         return Applied(None)
     format_ = FORMATS[change.format.name]
-    format_.require_atomic_put(context)  # first: a refusal after the job would leave orphans
+    format_.require_atomic_put(change, context)  # first: a refusal after the job would leave orphans
     applied_version = format_.find_transaction(change, context)
     if applied_version is not None:
         return Applied(applied_version, already_applied=True)  # the metrics of the plan belong to the earlier apply

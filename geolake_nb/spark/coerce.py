@@ -20,6 +20,7 @@ from geolake_nb.errors import CrsError, JobError, SchemaError
 from geolake_nb.formats.delta.plain_actions import plain_schema
 from geolake_nb.formats.delta.schema import to_delta_schema
 from geolake_nb.formats.iceberg.live_rows import carried_schema
+from geolake_nb.geo.bounds import wkb_of_texts
 from geolake_nb.geo.encodings import stored_shapes, to_iso_wkb
 from geolake_nb.geo.wkb_scan import EdgeRules, Scan
 from geolake_nb.model.crs import Crs
@@ -165,6 +166,8 @@ class GeoReader:
                               path, geo_input, faults)  # fmt: skip
         elif geo_input.encoding is GeometryEncoding.WKT:
             array = self._from_text(array, path, geo_input, faults)
+        elif geo_input.encoding is GeometryEncoding.GEOJSON:
+            array = wkb_of_texts(array, geo_input.encoding)
         elif geo_input.encoding is GeometryEncoding.GEOARROW:
             array = wkb_of_coordinates(array, self._native.get(path), where=path)
         array = _plain_binary(array, path)

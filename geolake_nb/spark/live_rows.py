@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LiveRows",
     "Part",
+    "converted_stream",
     "delta_frame",
     "iceberg_stream",
     "parquet_stream",
@@ -172,6 +173,32 @@ def iceberg_stream(
 
     columns = SparkStruct.fromJson(json.loads(to_delta_schema(carried_schema(schema))))
     return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, columns)
+
+
+def converted_stream(
+    spark: SparkSession,
+    storage: Storage,
+    rows: IcebergRows,
+    schema: Schema,
+    live: LiveRows,
+    *,
+    inputs: Mapping[str, GeoInput],
+    bad: BadRows,
+) -> RowStream:
+    """The rows with the columns of another table's schema, which go by their names, shapes as ISO WKB."""
+    names = {field.name for field in schema.fields}
+    stored = Schema(StructType(tuple([field for field in rows.snapshot.schema.fields if field.name in names])))
+    plain = iceberg_stream(spark, storage, rows, stored, live)
+    read_plain = plain.read
+    assert read_plain is not None
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fitter = RowFitter(schema, inputs)
+        for batch in read_plain(batches):
+            yield fitter.fit(batch)
+        bad.report(fitter.bad)
+
+    return RowStream(plain.source, read, spark_schema(schema))
 
 
 def _tasks(rows: IcebergRows, tasks: int) -> list[list[_Part]]:

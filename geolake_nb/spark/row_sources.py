@@ -12,11 +12,12 @@ from geolake_nb.changes.sampling import SAMPLE_ROWS, partition_codes, sample_del
 from geolake_nb.changes.write_job import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.formats.iceberg.live_rows import sample_iceberg, size_iceberg
 from geolake_nb.model.schema import Schema, split_path
-from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType
+from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType, StructType
 from geolake_nb.spark.coerce import BadRows, RowFitter, fitted_frame, refuse_bad, spark_schema
 from geolake_nb.spark.jobs import RowStream
 from geolake_nb.spark.live_rows import (
     LiveRows,
+    converted_stream,
     delta_frame,
     iceberg_stream,
     parquet_stream,
@@ -157,6 +158,8 @@ class OpenRows:
 
 def sample_rows(storage: Storage, job: WriteJob, columns: Sequence[str], on_progress: Progress | None = None) -> Sample:
     """Some rows of the source of a job, read without Spark."""
+    if isinstance(job.rows, IcebergRows) and job.rows.storage is not None:
+        return _sample_converted(job.rows, job.rows.storage, job, columns)
     if isinstance(job.rows, IcebergRows):
         return sample_iceberg(storage, job.rows, job.schema, columns, job.partition_by)
     if isinstance(job.rows, ParquetRows):
@@ -170,6 +173,9 @@ def open_rows(job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
     """The rows of a job's source, as long as the block lasts."""
     if isinstance(job.rows, DeltaRows):
         with _delta(job.rows, job, context) as opened:
+            yield opened
+    elif isinstance(job.rows, IcebergRows) and job.rows.storage is not None:
+        with _converted(job.rows, job.rows.storage, job, context) as opened:
             yield opened
     elif isinstance(job.rows, IcebergRows):
         yield _iceberg(job.rows, job, context)
@@ -210,6 +216,34 @@ def _iceberg(rows: IcebergRows, job: WriteJob, context: JobContext) -> OpenRows:
         rows=job.expected_rows,
         counted=live.total,
         inputs=job.geo_input,
+    )
+
+
+@contextlib.contextmanager
+def _converted(rows: IcebergRows, storage: Storage, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
+    bad, live = BadRows(context.spark), LiveRows(context.spark)
+    stream = converted_stream(context.spark, storage, rows, job.schema, live, inputs=job.geo_input, bad=bad)
+    sizes = size_iceberg(rows)
+    if job.partition_by:
+        # To know it takes a pass over the rows, which only an ordering is worth.
+        sizes = {} if job.ordering is None else size_frame(stream.frame, job.partition_by)
+    yield OpenRows(
+        stream=stream,
+        sizes=sizes or None,
+        sample=lambda columns: _sample_converted(rows, storage, job, columns),
+        rows=job.expected_rows,
+        counted=live.total,
+    )
+    bad.refuse(context.storage.location)
+
+
+def _sample_converted(rows: IcebergRows, storage: Storage, job: WriteJob, columns: Sequence[str]) -> Sample:
+    tops = {split_path(column)[0] for column in (*columns, *job.partition_by)}
+    wanted = {path: given for path, given in job.geo_input.items() if split_path(path)[0] in tops}
+    schema = Schema(StructType(tuple([field for field in job.schema.fields if field.name in tops])))
+    fitter = RowFitter(schema, wanted)
+    return sample_iceberg(
+        storage, rows, rows.snapshot.schema, columns, job.partition_by, fit=(fitter.fit, fitter.arrow)
     )
 
 

@@ -94,7 +94,7 @@ def test_the_keys_of_the_json_are_those_of_the_page(bare, capsys):
         (["enable", "TABLE", "geom"], "is not COLUMN=TYPE"),
         (["enable", "TABLE", "geom=box(1)"], "expected a geometry or geography type"),
         (["convert", "TABLE"], "geolake convert TABLE TARGET"),
-        (["convert", "TABLE", "new"], "supports parquet tables"),
+        (["convert", "TABLE", "new"], "supports havasu and parquet tables"),
         (["collations", "TABLE", "name"], "is not COLUMN=ID"),
         (["collations", "TABLE", "--apply"], "no change to apply"),
         (["rewrite", "TABLE", "--file-size", "big"], "is not a valid file size"),

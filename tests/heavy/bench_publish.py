@@ -1,4 +1,4 @@
-"""Parquet files that become a Delta table where they lie, against a conversion that copies their rows.
+"""Parquet files that become a Delta or Iceberg table where they lie, against a conversion that copies their rows.
 
 `python -m tests.heavy.bench_publish`. Taxi trips of SpatialBench, 6 million for a scale of 1, are split into files with
 two columns of points as WKB, without geo types and boxes. They are published, with footers repaired and with files left
@@ -62,15 +62,15 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def publish(folder: Path, rows: int, **options: Any) -> float:
+def publish(folder: Path, rows: int, form: str, **options: Any) -> float:
     """Publish and undo; the time of the former."""
     whole, pages = digests(folder, pages=False), digests(folder, pages=True)
-    taken = seconds(lambda: gl.publish(folder, columns=COLUMNS, **options))
+    taken = seconds(lambda: gl.publish(folder, format=form, columns=COLUMNS, **options))
     table = gl.open(str(folder))
     assert sum(table.files.table["rows"].to_pylist()) == rows
     assert all(table.files.table[f"{name}.xmin"].null_count == 0 for name in COLUMNS)
     assert digests(folder, pages=True) == pages
-    undone = seconds(table.plan_undo(0).apply)
+    undone = seconds(table.plan_undo().apply)
     assert digests(folder, pages=False) == whole
     print(f"  published in {taken:.2f} s, undone in {undone:.2f} s", flush=True)
     return taken
@@ -81,6 +81,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("-s", "--scale", type=float, default=1.0, help="6 million trips for each 1")
     parser.add_argument("-n", "--files", type=int, default=512)
+    parser.add_argument("--format", action="append", choices=["delta", "iceberg"], help="both by default")
     add_ratio_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -89,28 +90,31 @@ def main() -> int:
         rows = make_files(bare, make_trips(folder / "made", options.scale), options.files)
         sizes = [path.stat().st_size for path in bare.iterdir()]
         print(f"{len(sizes)} files, {rows:,} rows, {sum(sizes) / 1e6:.0f} MB")
-        print("boxes are missing: the points are read, footers are repaired")
-        missing = publish(bare, rows)
-        print("boxes are missing: the points are read, files are left alone")
-        left = publish(bare, rows, leave_files=True)
         typed = folder / "typed"
-        shutil.copytree(bare, typed, ignore=shutil.ignore_patterns("_geolake"))
+        shutil.copytree(bare, typed)
         gl.open(str(typed)).plan_repair(columns=COLUMNS).apply()
         shutil.rmtree(typed / "_geolake")
-        print("footers have types and boxes")
-        sound = publish(typed, rows)
         spark = delta_session("local[*]", folder)
         spark.range(10).count()
-        copied = seconds(
-            lambda: gl.open(str(bare)).plan_convert(str(folder / "copy"), columns=COLUMNS).apply(spark=spark)
-        )
-        print(f"converted in {copied:.2f} s")
-    peer = "the conversion that copies"
-    measured = [
-        Ratio("publishing files with boxes", peer, copied / sound, RATIO),
-        Ratio("publishing files left alone", peer, copied / left),
-        Ratio("publishing files with repair", peer, copied / missing),
-    ]
+        measured: list[Ratio] = []
+        for form in options.format or ("delta", "iceberg"):
+            print(f"{form}: boxes are missing: the points are read, footers are repaired")
+            missing = publish(bare, rows, form)
+            print(f"{form}: boxes are missing: the points are read, files are left alone")
+            left = publish(bare, rows, form, leave_files=True)
+            print(f"{form}: footers have types and boxes")
+            sound = publish(typed, rows, form)
+            shutil.rmtree(bare / "_geolake")
+            shutil.rmtree(typed / "_geolake")
+            plan = gl.open(str(bare)).plan_convert(str(folder / form), format=form, columns=COLUMNS)
+            copied = seconds(lambda plan=plan: plan.apply(spark=spark))
+            print(f"{form}: converted in {copied:.2f} s")
+            peer = f"the conversion to {form.capitalize()} that copies"
+            measured += [
+                Ratio(f"publishing files with boxes as {form.capitalize()}", peer, copied / sound, RATIO),
+                Ratio(f"publishing files left alone as {form.capitalize()}", peer, copied / left),
+                Ratio(f"publishing files with repair as {form.capitalize()}", peer, copied / missing),
+            ]
     return print_ratios(measured, options.ratios)
 
 

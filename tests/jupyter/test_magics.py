@@ -249,7 +249,7 @@ COMPLAINTS = [
     ("%geolake collations t name", "'name' is not COLUMN=ID"),
     ("%geolake enable t geom", "'geom' is not COLUMN=TYPE"),
     ("%geolake convert t", "the location of the new table is missing; write %geolake convert TABLE TARGET"),
-    ("%geolake convert t new", "convert supports parquet tables, and this one is delta"),
+    ("%geolake convert t new", "convert supports havasu and parquet tables, and this one is delta"),
     ("%geolake rewrite t --curve spiral", "argument --curve: invalid choice: 'spiral'"),
     ("%geolake undo t", "the log has no version by geolake_nb that is not undone"),
     ("%geolake check t --deep 0", "a deep check of 0 files reads nothing; give how many files to read, from 1 on"),

@@ -44,6 +44,7 @@ class DeltaFormat(Format):
     wraps_longitude: ClassVar[bool] = False
     type_command: ClassVar[str | None] = "geolake enable {table} {column}"
     geo_kind: ClassVar[TableKind] = TableKind.DELTA_GEO
+    published_kind: ClassVar[TableKind | None] = TableKind.DELTA_PUBLISHED
     types_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Type definitions")
     crs_property_spec: ClassVar[SpecReference] = types_spec
     parquet_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Geospatial data in Parquet")
@@ -238,7 +239,7 @@ class DeltaFormat(Format):
 
         return find_transaction(change, context)
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
         from geolake_nb.formats.delta.commit import require_atomic_put
 
         require_atomic_put(context)

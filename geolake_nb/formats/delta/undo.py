@@ -20,7 +20,7 @@ from geolake_nb.formats.delta.log_actions import decoded_path, vector_file
 from geolake_nb.formats.delta.log_replay import SmallActions, small_actions
 from geolake_nb.formats.delta.log_segment import list_log
 from geolake_nb.formats.delta.protocol import Doing, read_protocol, require_writable
-from geolake_nb.formats.delta.publish import PUBLISHED, plan_unpublish
+from geolake_nb.formats.delta.publish import PUBLISHED, undo_published
 from geolake_nb.formats.delta.raw_actions import plain, pre_images, raw_small_actions, same_file, same_key, vector_of
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.scan.engines import engine_facts
@@ -59,7 +59,7 @@ def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) 
             remedy="name the version to undo",
         )
     if chosen == 0 and infos.get(0, {}).get("operation") == PUBLISHED:
-        return plan_unpublish(storage, snapshot, infos[0])
+        return undo_published(storage, snapshot, infos[0])
     return _Undo(storage, snapshot, listing, infos, chosen).change()
 
 

@@ -241,12 +241,16 @@ class FirstCommit:
         return [protocol_text(self.protocol), _metadata_text(self.metadata)]
 
     @property
-    def engines(self) -> tuple[EngineFact, ...]:
-        """The engines that can read and write it."""
+    def snapshot(self) -> Snapshot:
+        """The table without its files."""
         none = pa.array([], pa.int64())
         files = FileTable.of(path=pa.array([], pa.string()), bytes=none, rows=none)
-        protocol = read_protocol(self.protocol)
-        return engine_facts(Snapshot(DELTA, self.location, 0, None, self.schema, protocol, files))
+        return Snapshot(DELTA, self.location, 0, None, self.schema, read_protocol(self.protocol), files)
+
+    @property
+    def engines(self) -> tuple[EngineFact, ...]:
+        """The engines that can read and write it."""
+        return engine_facts(self.snapshot)
 
     @property
     def indexed(self) -> frozenset[tuple[str, ...]]:

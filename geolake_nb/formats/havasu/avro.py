@@ -78,6 +78,8 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
 
     >>> [field["name"] for field in entry_schema(1, [])["fields"]], len(entry_schema(2, [])["fields"])
     (['status', 'snapshot_id', 'data_file'], 5)
+    >>> 142 in names_by_id(data_file_of(entry_schema(3, [])))
+    True
     """
     types = _named_once([type_ for _, type_ in partition])
     values = [
@@ -98,7 +100,7 @@ def entry_schema(version: int, partition: Sequence[tuple[PartitionField, Any]]) 
         _optional(131, "key_metadata", "bytes"),
         _optional(132, "split_offsets", {"type": "array", "items": "long", "element-id": 133}),
         _optional(140, "sort_order_id", "int"),
-        *_BOUNDS,
+        *((_FIRST_ROW,) if version > 2 else _BOUNDS),
     ]
     if version == 1:
         # Iceberg, Manifests: version 1 requires a block size, which nobody reads.
@@ -219,6 +221,7 @@ def list_schema(version: int) -> dict[str, Any]:
         *((_optional if version == 1 else _required)(*count) for count in _COUNTS),
         _optional(507, "partitions", {"type": "array", "items": _SUMMARY, "element-id": 508}),
         _optional(519, "key_metadata", "bytes"),
+        *((_optional(520, "first_row_id", "long"),) if version > 2 else ()),
     ]
     return copy.deepcopy({"type": "record", "name": "manifest_file", "fields": fields})
 

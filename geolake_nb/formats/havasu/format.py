@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from geolake_nb.formats.base import Format
 from geolake_nb.formats.iceberg.format import IcebergFormat
 from geolake_nb.model.table_format import SpecReference, TableKind
 from geolake_nb.model.types import RasterType
@@ -87,6 +88,17 @@ class HavasuFormat(IcebergFormat):
 
         return plan_create(new)
 
+    def plan_publish(
+        self,
+        snapshot: Snapshot,
+        *,
+        columns: ColumnTypes,
+        leave_files: bool,
+        on_progress: Progress | None,
+    ) -> Change:
+        # Not as Iceberg: its files would need field ids and no geo types.
+        return Format.plan_publish(self, snapshot, columns=columns, leave_files=leave_files, on_progress=on_progress)
+
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:
         from geolake_nb.formats.havasu.write import plan_append
 
@@ -102,7 +114,7 @@ class HavasuFormat(IcebergFormat):
 
         return find_transaction(change, context)
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
         from geolake_nb.formats.havasu.commit import require_atomic_put
 
         require_atomic_put(context)

@@ -22,6 +22,7 @@ from geolake_nb.formats.havasu.avro import (
     read_records,
     with_entry_fields,
     with_list_fields,
+    without_geo_bounds,
     write_container,
 )
 from geolake_nb.formats.iceberg.avro import read_header
@@ -168,7 +169,9 @@ def new_manifest(
             "record_count": file["record_count"],
             "file_size_in_bytes": file["file_size_in_bytes"],
             "block_size_in_bytes": 64 * 1024 * 1024,
-            "column_sizes": [],  # not used for planning, but some readers require them
+            # Not used for planning, but some readers require them.
+            "column_sizes": _pairs(file.get("column_sizes", {}), "column_sizes"),
+            "split_offsets": file.get("split_offsets"),
             "sort_order_id": 0,
             **{name: _pairs(file.get(name), name) for name in _MAPS},
         }
@@ -209,16 +212,18 @@ def rewritten_manifest(
     where: str,
     first_rows: Mapping[str, int | None] | None = None,
     edges: Collection[int] = (),
+    header: Mapping[str, bytes] | None = None,
 ) -> ListedManifest:
     """The manifest with the live entries as existing, some of them deleted and some with other bounds.
 
     Sequence numbers stay; inherited ones are written explicitly, as are the ids of `first_rows` that version 3
-    has; unknown fields stay. `edges` are the ids of geographies whose bounds in all entries cover the
-    edges.
+    has; unknown fields stay, but for Havasu's bounds in version 3. `edges` are the ids of geographies whose bounds in
+    all entries cover the edges. `header` has properties that replace those of the manifest.
     """
     bounds = (125, 128) if version > 2 else (1250, 1280)
-    header, records = read_records(data, where=where)
-    schema = with_entry_fields(header.schema, version, where=where)
+    stored, records = read_records(data, where=where)
+    plain = without_geo_bounds(stored.schema) if version > 2 else stored.schema
+    schema = with_entry_fields(plain, version, where=where)
     top = names_by_id(schema)
     fields = names_by_id(data_file_of(schema))
     kept: list[dict[str, Any]] = []
@@ -256,7 +261,7 @@ def rewritten_manifest(
         for index, amount in enumerate((1, file[fields[_ROWS]], file[fields[_SIZE]])):
             tally[index] += amount
         kept.append(record)
-    metadata = {**header.metadata, "format-version": str(version).encode()}
+    metadata = {**stored.metadata, **(header or {}), "format-version": str(version).encode()}
     metadata.pop(EDGES, None)
     if edges:
         metadata[EDGES] = edge_mark(edges).encode()
@@ -340,8 +345,15 @@ class ManifestList:
         record = dict(before or {})
         return record | {self._names[id_]: value for id_, value in values.items() if id_ in self._names}
 
-    def packed(self, records: Sequence[Mapping[str, Any]], *, numbers: Numbers, parent_id: int | None) -> bytes:
-        """The bytes of a manifest list of these records."""
+    def packed(
+        self,
+        records: Sequence[Mapping[str, Any]],
+        *,
+        numbers: Numbers,
+        parent_id: int | None,
+        first_row_id: int | None = None,
+    ) -> bytes:
+        """The bytes of a manifest list of these records; version 3 has the first row id of the snapshot."""
         metadata = {
             **self._metadata,
             "snapshot-id": str(numbers.snapshot_id).encode(),
@@ -350,6 +362,8 @@ class ManifestList:
         }
         if self._version > 1:
             metadata["sequence-number"] = str(numbers.sequence_number).encode()
+        if first_row_id is not None:
+            metadata["first-row-id"] = str(first_row_id).encode()
         return write_container(_with_gaps(self._schema, records), metadata, records)
 
 

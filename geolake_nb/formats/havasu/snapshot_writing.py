@@ -21,12 +21,12 @@ from geolake_nb.formats.iceberg.partitions import PartitionColumns
 from geolake_nb.text.json_text import load_json
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from geolake_nb.formats.iceberg.metadata import StoredSnapshot, TableMetadata
     from geolake_nb.storage.storage import Storage
 
-__all__ = ["Actions", "SnapshotWriter", "snapshot_summary"]
+__all__ = ["Actions", "SnapshotWriter", "manifest_list_of", "snapshot_summary"]
 
 _KEPT = ("total-delete-files", "total-position-deletes", "total-equality-deletes")
 
@@ -75,6 +75,18 @@ def snapshot_summary(
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+def manifest_list_of(
+    storage: Storage, key: Callable[[str], str], snapshot: StoredSnapshot | None, *, version: int, snapshot_id: int
+) -> ManifestList:
+    """The manifests of a snapshot, or none for a new one of that id; `key` turns stored paths into keys."""
+    if snapshot is None:
+        return ManifestList.of((), version, snapshot_id=snapshot_id)
+    if snapshot.manifest_list is None:
+        manifests = [(path, storage.read(key(path))) for path in snapshot.manifests]
+        return ManifestList.of(manifests, version, snapshot_id=snapshot.snapshot_id)
+    return ManifestList.read(storage.read(key(snapshot.manifest_list)), version, where=snapshot.manifest_list)
 
 
 _FILES_A_MANIFEST = 10_000
@@ -187,16 +199,8 @@ class SnapshotWriter:
         }
 
     def _manifest_list(self, table: TableMetadata, parent: StoredSnapshot | None) -> ManifestList:
-        version = table.format_version
-        if parent is None:
-            return ManifestList.of((), version, snapshot_id=self.snapshot_id)
-        paths = PathMap(table.location, self._storage.location)
-        if parent.manifest_list is None:
-            manifests = [(path, self._storage.read(paths.key(path))) for path in parent.manifests]
-            return ManifestList.of(manifests, version, snapshot_id=parent.snapshot_id)
-        return ManifestList.read(
-            self._storage.read(paths.key(parent.manifest_list)), version, where=parent.manifest_list
-        )
+        key = PathMap(table.location, self._storage.location).key
+        return manifest_list_of(self._storage, key, parent, version=table.format_version, snapshot_id=self.snapshot_id)
 
     def _changed(self, table: TableMetadata, manifest_list: ManifestList) -> dict[str, tuple[str, ListedManifest]]:
         """The rewritten manifests, by the paths of those they replace."""

@@ -13,7 +13,7 @@ from geolake_nb.formats.detect import require_no_table
 from geolake_nb.formats.havasu.format import HAVASU
 from geolake_nb.formats.havasu.metadata import DEFAULT_VERSION, VERSION_KEY, following_path
 from geolake_nb.formats.havasu.write_target import HavasuTarget, fitting_inputs, havasu_sentences, new_columns
-from geolake_nb.formats.iceberg.metadata import FIRST_PARTITION_ID
+from geolake_nb.formats.iceberg.first_version import new_metadata
 from geolake_nb.formats.iceberg.partitions import partition_fields, partition_ids, row_partitions
 from geolake_nb.formats.iceberg.repair import bounded_columns, repair_change
 from geolake_nb.formats.iceberg.rewrite import plan_snapshot_rewrite
@@ -166,27 +166,10 @@ def _metadata(
         raise SchemaError("a table needs at least one column", where=where)
     fields = partition_fields(schema, partition_by, where=where)
     written = to_iceberg_schema(schema, havasu=True)
-    metadata: dict[str, Any] = {"format-version": int(version), VERSION_KEY: DEFAULT_VERSION}
-    if version == "1":
-        metadata |= {"schema": written, "partition-spec": fields}
-    else:
-        metadata["last-sequence-number"] = 0
-    return metadata | {
-        "last-column-id": max(field.id or 0 for _, field in schema.walk_parts()),
-        "schemas": [written],
-        "current-schema-id": 0,
-        "partition-specs": [{"spec-id": 0, "fields": fields}],
-        "default-spec-id": 0,
-        "last-partition-id": FIRST_PARTITION_ID + len(fields) - 1,
-        "sort-orders": [{"order-id": 0, "fields": []}],
-        "default-sort-order-id": 0,
-        "properties": {key: text for key, text in properties.items() if key != _VERSION},
-        "current-snapshot-id": -1,
-        "refs": {},
-        "snapshots": [],
-        "snapshot-log": [],
-        "metadata-log": [],
-    }
+    last = max(field.id or 0 for _, field in schema.walk_parts())
+    metadata = new_metadata(written, version=int(version), last_column_id=last, fields=fields)
+    kept = {key: text for key, text in properties.items() if key != _VERSION}
+    return {**metadata, VERSION_KEY: DEFAULT_VERSION, "properties": kept}
 
 
 def plan_repair(

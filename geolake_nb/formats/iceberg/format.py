@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from geolake_nb.errors import CorruptTableError
 from geolake_nb.formats.base import Format
+from geolake_nb.model.change import Verb
 from geolake_nb.model.table_format import FileField, SpecReference, TableKind
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class IcebergFormat(Format):
     name: ClassVar[str] = "iceberg"
     engine_format: ClassVar[str] = "iceberg"
     geo_kind: ClassVar[TableKind] = TableKind.ICEBERG_GEO
+    published_kind: ClassVar[TableKind | None] = TableKind.ICEBERG_PUBLISHED
     types_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Primitive Types")
     parquet_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Primitive Types")
     files_spec: ClassVar[SpecReference] = SpecReference(_SPEC, "Manifests")
@@ -134,22 +136,60 @@ class IcebergFormat(Format):
 
         return plan_create(new)
 
+    def plan_publish(
+        self,
+        snapshot: Snapshot,
+        *,
+        columns: ColumnTypes,
+        leave_files: bool,
+        on_progress: Progress | None,
+    ) -> Change:
+        from geolake_nb.formats.iceberg.publish import plan_publish
+
+        return plan_publish(snapshot, columns=columns, leave_files=leave_files, on_progress=on_progress)
+
     def plan_append(self, snapshot: Snapshot, rows: InputRows, *, columns: ColumnTypes, packing: Packing) -> Change:
         from geolake_nb.formats.iceberg.write import plan_append
 
         return plan_append(snapshot, rows, columns=columns, packing=packing)
 
     def find_transaction(self, change: Change, context: CommitContext) -> int | None:
+        if change.verb is Verb.PUBLISH:
+            from geolake_nb.formats.iceberg.publish import find_published
+
+            return find_published(change, context)
+        if _is_in_place(change):
+            from geolake_nb.formats.havasu.in_place import find_in_place
+
+            return find_in_place(change, context)
         from geolake_nb.formats.iceberg.commit import find_transaction
 
         return find_transaction(change, context)
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
+        if change.verb is Verb.PUBLISH:
+            from geolake_nb.formats.parquet_folder.commit import require_atomic_put as require_journal
+
+            require_journal(context)
+            return
+        if _is_in_place(change):
+            from geolake_nb.formats.havasu.commit import require_atomic_put as require_file_put
+
+            require_file_put(context)
+            return
         from geolake_nb.formats.iceberg.commit import require_atomic_put
 
         require_atomic_put(context)
 
     def commit(self, change: Change, context: CommitContext) -> Applied:
+        if change.verb is Verb.PUBLISH:
+            from geolake_nb.formats.iceberg.publish import commit_published
+
+            return commit_published(change, context)
+        if _is_in_place(change):
+            from geolake_nb.formats.havasu.in_place import commit_in_place
+
+            return commit_in_place(change, context)
         from geolake_nb.formats.iceberg.commit import commit_change
 
         return commit_change(change, context)
@@ -163,6 +203,11 @@ def _newest_metadata(source: TableSource) -> str | None:
     if source.detected is not None:
         return str(source.detected)
     return source.metadata if source.catalog is None else source.catalog.newest().metadata
+
+
+def _is_in_place(change: Change) -> bool:
+    """Whether it writes metadata over the files of another table, for which no JVM is needed."""
+    return change.verb is Verb.CONVERT and "inPlace" in change.parameters
 
 
 def _name_mapping(snapshot: Snapshot) -> NameMapping:

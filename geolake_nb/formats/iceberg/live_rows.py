@@ -34,7 +34,7 @@ from geolake_nb.raster_data.arrow import RASTER_V1, as_group
 from geolake_nb.scan.deletion_vector import read_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow.parquet as pq
     from numpy.typing import NDArray
@@ -441,9 +441,18 @@ _SAMPLED_PARTS = 200
 
 
 def sample_iceberg(
-    storage: Storage, rows: IcebergRows, schema: Schema, columns: Sequence[str], partition_by: Sequence[str]
+    storage: Storage,
+    rows: IcebergRows,
+    schema: Schema,
+    columns: Sequence[str],
+    partition_by: Sequence[str],
+    *,
+    fit: tuple[Callable[[pa.RecordBatch], pa.RecordBatch], pa.Schema] | None = None,
 ) -> Sample:
-    """About 100,000 rows of these columns, from row groups spread over the files, read in this process."""
+    """About 100,000 rows of these columns, from row groups spread over the files, read in this process.
+
+    `fit` turns them into those of another table, whose schema comes with it.
+    """
     tops = dict.fromkeys([*(split_path(column)[0] for column in columns), *partition_by])
     narrow = Schema(StructType(tuple([field for field in schema.fields if field.name in tops])))
     files = data_file_rows(rows.snapshot, rows.files)
@@ -459,10 +468,11 @@ def sample_iceberg(
         there = max(1, files[index].rows * len(some) // max(1, count))
         partition = 0 if rows.partitions is None else rows.partitions[index]
         for batch in reader.read(files[index], groups=some, partition=partition):
+            if fit is not None:
+                batch = fit[0](batch)  # noqa: PLW2901
             kept.add(batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw))))
-    return sample_of(
-        pa.Table.from_batches(kept.batches, FileColumns.of(carried_schema(narrow)).arrow), columns, partition_by
-    )
+    arrow = FileColumns.of(carried_schema(narrow)).arrow if fit is None else fit[1]
+    return sample_of(pa.Table.from_batches(kept.batches, arrow), columns, partition_by)
 
 
 def size_iceberg(rows: IcebergRows) -> dict[Partition, int]:

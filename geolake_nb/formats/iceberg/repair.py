@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
-__all__ = ["bounded_columns", "plan_repair", "repair_change"]
+__all__ = ["bounded_columns", "plan_repair", "repair_change", "update_bounds"]
 
 
 def bounded_columns(snapshot: Snapshot, names: Sequence[str] | None) -> tuple[tuple[ScanColumn, ...], tuple[str, ...]]:
@@ -143,7 +143,7 @@ def repair_change(
             known_stats = tuple(known.items())
             files.append(ScanFile(path, evidence.keys[repair.index], size, "", False, repair.scanned, known_stats))
         elif known:
-            actions.append(_update_action(path, chosen, known, encode))
+            actions.append(update_bounds(path, chosen, known, encode))
     return replace(
         nothing,
         actions=actions,
@@ -170,7 +170,7 @@ def _finish(encode: Encode, change: Change, job: ScanJob, scanned_stats: Mapping
                 new[stored.column] = wanted
         unbounded += lost
         if new:
-            actions.append(_update_action(file.path, job.columns, new, encode))
+            actions.append(update_bounds(file.path, job.columns, new, encode))
     metrics = {
         **change.metrics,
         "files_updated": len(actions),
@@ -187,7 +187,7 @@ def _stored(
     return StoredBounds.of(snapshot, column.path, positions, records=records, may_wrap=_wraps(column))
 
 
-def _update_action(path: str, columns: Sequence[ScanColumn], new: Mapping[int, NewStats], encode: Encode) -> str:
+def update_bounds(path: str, columns: Sequence[ScanColumn], new: Mapping[int, NewStats], encode: Encode) -> str:
     """The action that updates the bounds of a file: by field id both bounds in hexadecimal digits, or null."""
     bounds: dict[str, Any] = {}
     for number, stats in sorted(new.items()):

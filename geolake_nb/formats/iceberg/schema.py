@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIELD_ID",
+    "NAME_MAPPING",
     "NameMapping",
     "from_iceberg_schema",
     "iceberg_columns",
@@ -45,6 +46,7 @@ __all__ = [
     "to_iceberg_schema",
     "with_field_ids",
     "with_fresh_ids",
+    "with_ids",
 ]
 
 _GEOMETRY_ENCODING = "havasu.geometry-encoding"
@@ -357,32 +359,47 @@ def iceberg_columns(
 
 def with_fresh_ids(schema: Schema) -> Schema:
     """The schema with fresh ids as Iceberg assigns them: those of columns first, then those inside them."""
-    number = 0
+    return with_ids(schema, {})
 
-    def following() -> int:
+
+def with_ids(schema: Schema, ids: Mapping[tuple[str, ...], int]) -> Schema:
+    """The schema with these ids by path, and fresh ones above them for all other columns.
+
+    >>> from geolake_nb.model.types import Field, PrimitiveType
+    >>> plain = Schema(StructType(tuple(Field(name, PrimitiveType("int32")) for name in "ab")))
+    >>> print(with_ids(plain, {("b",): 4}))
+    a: int32, #5
+    b: int32, #4
+    """
+    number = max(ids.values(), default=0)
+
+    def chosen(path: tuple[str, ...]) -> int:
         nonlocal number
+        if path in ids:
+            return ids[path]
         number += 1
         return number
 
-    def fields(some: tuple[Field, ...]) -> tuple[Field, ...]:
-        marked = [replace(field, id=following()) for field in some]
-        return tuple([replace(field, type=inside(field.type)) for field in marked])
+    def fields(some: tuple[Field, ...], above: tuple[str, ...]) -> tuple[Field, ...]:
+        marked = [replace(field, id=chosen((*above, field.name))) for field in some]
+        return tuple([replace(field, type=inside(field.type, (*above, field.name))) for field in marked])
 
-    def inside(type_: DataType) -> DataType:
+    def inside(type_: DataType, path: tuple[str, ...]) -> DataType:
         if isinstance(type_, StructType):
-            return StructType(fields(type_.fields))
+            return StructType(fields(type_.fields, path))
         if isinstance(type_, ListType):
-            return ListType(fields((type_.element,))[0])
+            return ListType(fields((type_.element,), path)[0])
         if isinstance(type_, MapType):
-            key, value = fields((type_.key, type_.value))
+            key, value = fields((type_.key, type_.value), path)
             return MapType(key, value)
         return type_
 
-    return replace(schema, root=StructType(fields(schema.fields)), schema_id=0)
+    return replace(schema, root=StructType(fields(schema.fields, ())), schema_id=0)
 
 
 FIELD_ID = b"PARQUET:field_id"
-_PROPERTY = "schema.name-mapping.default"
+NAME_MAPPING = "schema.name-mapping.default"
+"""The property with the ids of columns in files that have none."""
 _DEEPEST = 100
 
 NameMapping = Mapping[str, tuple[int | None, Any]]
@@ -391,9 +408,9 @@ NameMapping = Mapping[str, tuple[int | None, Any]]
 
 def name_mapping(snapshot: Snapshot) -> NameMapping | None:
     """How columns are identified in files without ids; `None` if their names may have been those of other columns."""
-    text = snapshot.properties.get(_PROPERTY)
+    text = snapshot.properties.get(NAME_MAPPING)
     if text is not None:
-        where = f"{snapshot.location}, property {_PROPERTY}"
+        where = f"{snapshot.location}, property {NAME_MAPPING}"
         try:
             return _read(load_json(text, what="the name mapping"), 0)
         except (SchemaError, ValueError, KeyError, TypeError, AttributeError):

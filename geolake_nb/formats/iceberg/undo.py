@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from geolake_nb.errors import ConflictError, RefusedError, VersionError
 from geolake_nb.formats.iceberg.metadata import TRANSACTION
+from geolake_nb.formats.iceberg.publish import is_published, undo_published
 from geolake_nb.formats.iceberg.writability import forgetting_sentences, require_writable
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.schema import join_path
@@ -144,7 +145,12 @@ def newly_required(old: Schema, new: Schema) -> str | None:
 
 
 def plan_undo(storage: Storage, snapshot: Snapshot, version: int | None = None) -> Change:
-    """Go back to the parent of a snapshot, which has to be the current one; by default of this toolkit's newest."""
+    """Go back to the parent of a snapshot, which has to be the current one; by default of this toolkit's newest.
+
+    A folder of files that became a table is a folder of files again.
+    """
+    if is_published(snapshot, version):
+        return undo_published(storage, snapshot, version)
     require_writable(snapshot)
     change = plan_rollback(snapshot, version)
     return replace(change, notes=(*change.notes, *forgetting_sentences(snapshot, new_list=False)))

@@ -145,10 +145,15 @@ class IcebergTarget(ManifestTarget):
             measured=frozenset(path for path, _ in self.plain_columns()),
         )
 
-    def entry(self, file: WrittenFile, partition: Partition) -> str:
-        """The `add` of a file: metrics by the ids of columns, bounds in hexadecimal digits."""
+    def entry(self, file: WrittenFile, partition: Partition, *, leaf_ids: Mapping[int, str] | None = None) -> str:
+        """The `add` of a file: metrics by the ids of columns, bounds in hexadecimal digits.
+
+        `leaf_ids` has the ids of the leaves of a file of another writer. What is not known of its columns is left out.
+        """
         metrics = _Metrics()
         for path, field in self.plain_columns():
+            if leaf_ids is not None and path not in file.scalars:
+                continue
             mode = MetricsMode.of(self.properties, ".".join(path))
             metrics.add_plain(str(field.id), file.rows, file.scalars[path], mode, field.type)
         problems: dict[str, str] = {}
@@ -159,7 +164,7 @@ class IcebergTarget(ManifestTarget):
             if not bounded and mode.bounds and not stats.only_null_or_empty:
                 problems[join_path(path)] = problem_text(stats)
         if file.metadata is not None:
-            metrics.add_sizes(self._leaf_ids(), file)
+            metrics.add_sizes(self._leaf_ids() if leaf_ids is None else leaf_ids, file)
         spec_id, values = self.partition_of(file, partition)
         add: dict[str, Any] = {
             "path": file.path,
@@ -227,7 +232,7 @@ class _Metrics:
         self._put(id_, low, high)
         return True
 
-    def add_sizes(self, ids: dict[int, str], file: WrittenFile) -> None:
+    def add_sizes(self, ids: Mapping[int, str], file: WrittenFile) -> None:
         """Sizes of all leaves, as the footer has them."""
         metadata = file.metadata
         assert metadata is not None

@@ -44,7 +44,13 @@ from geolake_nb.formats.parquet_folder.file_changes import (
     put_footer,
     revert_moves,
 )
-from geolake_nb.formats.parquet_folder.first_log import create_log, drop_log, require_droppable
+from geolake_nb.formats.parquet_folder.first_log import (
+    create_log,
+    discard_unlisted,
+    drop_log,
+    in_order,
+    require_droppable,
+)
 from geolake_nb.formats.parquet_folder.journal import (
     HIDDEN,
     Outcome,
@@ -306,9 +312,9 @@ def _execute(storage: Storage, entry: JournalEntry, report: OnStep) -> None:
     unknown = partial(_outcome_unknown, storage, entry.version, entry.transaction)
     footers = [step["footer"] for step in entry.steps if "footer" in step]
     moves = moves_of(entry.steps)
-    logs = [(kind, action) for step in entry.steps for kind, action in step.items() if kind in ("create", "drop")]
+    created, dropped = (in_order(step[kind] for step in entry.steps if kind in step) for kind in ("create", "drop"))
     try:
-        for _, action in [log for log in logs if log[0] == "drop"]:  # before its files change
+        for action in reversed(dropped):  # before its files change
             with unknown():
                 drop_log(storage, action)
             report(f"drop {action['path']}")
@@ -330,12 +336,14 @@ def _execute(storage: Storage, entry: JournalEntry, report: OnStep) -> None:
             revert_moves(storage, moves)  # all of them: some may have been made before the change was interrupted
             end_change(storage, entry.version, Outcome(abandoned=True))
         raise
-    for _, action in [log for log in logs if log[0] == "create"]:  # after its files have changed
+    for action in created:  # after its files have changed
         with unknown():
             problem = _created(storage, action, problems)
         if problem is not None:
             problems[action["path"]] = problem
         report(f"create {action['path']}")
+    if problems:
+        discard_unlisted(storage, created)
     with unknown(after=(GeolakeError,)):
         end_change(storage, entry.version, Outcome(skipped=tuple(problems)))
     report("ended")

@@ -119,7 +119,7 @@ class ParquetFolderFormat(Format):
 
         return find_transaction(change, context)
 
-    def require_atomic_put(self, context: CommitContext) -> None:
+    def require_atomic_put(self, change: Change, context: CommitContext) -> None:
         from geolake_nb.formats.parquet_folder.commit import require_atomic_put
 
         require_atomic_put(context)

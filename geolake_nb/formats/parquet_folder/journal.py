@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb import __version__
 from geolake_nb.errors import AlreadyThereError, CorruptTableError, StorageError
+from geolake_nb.formats.havasu.metadata import FIRST_METADATA
 from geolake_nb.model.snapshot import VersionInfo
 from geolake_nb.storage.location import clean_key
 from geolake_nb.text.json_text import expect, load_json
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
 
 __all__ = [
+    "FIRST_ENTRIES",
     "FIRST_ENTRY",
     "HIDDEN",
     "STAGED",
@@ -49,6 +51,8 @@ STAGED = f"{HIDDEN}/new"
 """Where new files are staged until all of them are written."""
 FIRST_ENTRY = f"_delta_log/{0:020}.json"
 """The file that makes a folder a Delta table; no later one is created or removed here."""
+FIRST_ENTRIES = (FIRST_ENTRY, FIRST_METADATA)
+"""The files that make a folder a table, of Delta and of Iceberg."""
 
 _CHANGES = f"{HIDDEN}/changes"
 _MAX_LENGTH = 1 << 30
@@ -64,6 +68,8 @@ _KEPT_AT = {"take": "to", "put": "from", "create": "from", "drop": "from"}
 
 _BEGUN = re.compile(r"([0-9]{8})\.json")
 _PLAIN = re.compile(r"[0-9A-Za-z-]{1,100}")
+# What the first version of an Iceberg table has beside its metadata file: a list, manifests, and a hint.
+_OF_TABLES = re.compile(r"metadata/(?:version-hint\.text|[0-9A-Za-z-]{1,200}\.avro)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +215,7 @@ def _object(text: bytes, where: str) -> dict[str, Any]:
 def _check_step(step: Any, where: str) -> None:
     """Raise unless a step moves a file from the dataset to the hidden folder or back: a journal is untrusted.
 
-    The first entry of the log of a table is the one file that is created and dropped.
+    Only the files of the first version of a table are created and dropped.
     """
     kind = next(iter(step), None) if isinstance(step, dict) and len(step) == 1 else None
     members = step[kind] if kind in _MEMBERS else None
@@ -219,8 +225,8 @@ def _check_step(step: Any, where: str) -> None:
         raise CorruptTableError("a step of a change cannot be read", where=where)
     hidden = _KEPT_AT.get(str(kind))
     inside = _is_hidden(members["path"], where)
-    if kind in ("create", "drop") and members["path"] != FIRST_ENTRY:
-        inside = True
+    if kind in ("create", "drop"):
+        inside |= members["path"] not in FIRST_ENTRIES and not _OF_TABLES.fullmatch(members["path"])
     if inside or (hidden is not None and not _is_hidden(members[hidden], where)):
         raise CorruptTableError("a step of a change has a path that is not allowed", where=where)
 

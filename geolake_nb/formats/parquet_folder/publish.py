@@ -12,32 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from geolake_nb.changes.column_types import with_types
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_owner
 from geolake_nb.formats.parquet_folder.commit import require_folder, single_file
 from geolake_nb.formats.parquet_folder.file_changes import FooterChange
 from geolake_nb.formats.parquet_folder.footer_repair import footer_action
 from geolake_nb.formats.parquet_folder.repair import file_repairs, require_iso, with_states
-from geolake_nb.formats.parquet_folder.write import require_one_type
-from geolake_nb.model.schema import split_path, type_name
+from geolake_nb.formats.parquet_folder.write import partial_folders, require_one_type
+from geolake_nb.model.change import Change, Reads, Verb
+from geolake_nb.model.schema import join_path, split_path, type_name
 from geolake_nb.model.statistics import ColumnStats, merge
-from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType
+from geolake_nb.model.types import GeographyType, GeometryEncoding, GeometryType, PrimitiveType, to_delta_text
 from geolake_nb.parquet.column_ranges import FLOATS, ColumnRange, footer_scalars
 from geolake_nb.parquet.footer import read_footer
 from geolake_nb.parquet.footer_boxes import is_own_writer, locate, without_column
+from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.value_scan import ScanColumn
 from geolake_nb.storage.hive_paths import is_hidden, partition_text
 from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from geolake_nb.changes.column_types import GeoColumns
     from geolake_nb.formats.parquet_folder.footer_repair import FooterRepair
     from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
-    from geolake_nb.model.change import Change
+    from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
-    from geolake_nb.model.types import GeoType
+    from geolake_nb.model.table_format import EngineFact, TableFormat
+    from geolake_nb.model.types import DataType, GeoType
     from geolake_nb.scan.value_scan import GroupStats
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
@@ -48,11 +52,13 @@ if TYPE_CHECKING:
 __all__ = [
     "PublishJob",
     "PublishedFile",
-    "entry_actions",
+    "declares_types",
     "finish_publish",
-    "other_files",
+    "publish_change",
     "published_files",
+    "reconciled",
     "require_publishable",
+    "require_readable",
 ]
 
 
@@ -60,6 +66,8 @@ __all__ = [
 class PublishedFile:
     """A file as it becomes one of a table."""
 
+    index: int
+    """Its row in the file table of the set."""
     path: str
     bytes: int
     """Before its footer is repaired."""
@@ -81,6 +89,8 @@ class PublishJob:
 
     files: tuple[PublishedFile, ...]
     entry: Entry = field(repr=False)
+    remedy: str | None = None
+    """What to do where values are EWKB; by default the rewrite of a set of files."""
 
     @property
     def units(self) -> list[tuple[int, str, list[ScanColumn]]]:
@@ -100,6 +110,34 @@ class PublishJob:
                 for file in self.files
             ]
         }
+
+
+def reconciled(
+    snapshot: Snapshot, promoted: Callable[[DataType, DataType], DataType | None]
+) -> tuple[Snapshot, list[str]]:
+    """The set with wider types for columns whose files differ, where `promoted` has one for them all; a note on each.
+
+    Columns for which there is none keep the type of the first file, and their problem.
+    """
+    details: ParquetDetails = snapshot.details
+    doubtful = {problem.column for problem in details.problems if problem.blocks and problem.column is not None}
+    wider: dict[tuple[str, ...], DataType] = {}
+    notes: list[str] = []
+    for name in sorted(doubtful):
+        views = {id(view.index): view for view in details.views}.values()
+        stored = [field.type for view in views if (field := view.find((name,))) is not None]
+        if any(isinstance(type_, GeometryType | GeographyType) for type_ in stored):
+            continue
+        type_: DataType | None = stored[0]
+        for other in stored[1:]:
+            type_ = None if type_ is None else promoted(type_, other)
+        if type_ is not None:
+            wider[(name,)] = type_
+            names = ", ".join(sorted({type_name(some) for some in stored}))
+            notes.append(f"The column {name!r} is {names} in files, and becomes {type_name(type_)}.")
+    kept = tuple(problem for problem in details.problems if (problem.column,) not in wider)
+    changed = replace(snapshot, schema=with_types(snapshot.schema, wider), details=replace(details, problems=kept))
+    return changed, notes
 
 
 def require_publishable(snapshot: Snapshot, columns: Mapping[str, GeoType]) -> None:
@@ -142,11 +180,16 @@ def _require_same_value(snapshot: Snapshot, name: str) -> None:
             )
 
 
-def other_files(snapshot: Snapshot) -> int:
-    """How many files in the folder are not files of the table, and would be deleted with its unused ones."""
-    storage: Storage = snapshot.details.storage
-    listed = [entry.path for entry in storage.list(recursive=True) if not is_hidden(entry.path) and entry.bytes >= 0]
-    return len(set(listed) - set(snapshot.files.table["path"].to_pylist()))
+def require_readable(schema: Schema, copied: tuple[str, ...], *, format_name: str, where: str) -> None:
+    """Raise for a type whose values readers of the format do not read in files, by the beginnings of their names."""
+    for path, column in schema.walk_parts():
+        if isinstance(column.type, PrimitiveType) and column.type.name.startswith(copied):
+            raise SchemaError(
+                f"the column {join_path(path)!r} is {type_name(column.type)}, which {format_name} readers do not read"
+                " in files",
+                where=where,
+                remedy="run geolake convert, which copies the rows with another type",
+            )
 
 
 def published_files(
@@ -193,6 +236,7 @@ def published_files(
         stated, scanned = _geo_columns(snapshot, index, types, repair)
         files.append(
             PublishedFile(
+                index,
                 path,
                 sizes[index],
                 rows[index],
@@ -252,21 +296,21 @@ def _scalars(
     own = [is_own_writer(view.metadata.created_by) for view in views]
     types = {path: column.type for path, column in snapshot.schema.walk_parts()}
     for path in paths:
-        column = snapshot.scalars(path)
-        if column is None or column.null_count is None:
-            continue
-        lows, highs = _plain(column.minimum), _plain(column.maximum)
-        if types[path] in FLOATS:
-            # Other writers leave NaN out, which is greater than any number.
-            highs = [high if ours else None for high, ours in zip(highs, own, strict=True)]
-        counts = column.null_count.to_pylist()
-        yield (
-            path,
-            [
-                None if nulls is None else ColumnRange(low, high, nulls, view.metadata.num_rows)
-                for low, high, nulls, view in zip(lows, highs, counts, views, strict=True)
-            ],
-        )
+        known: list[ColumnRange | None] = [None] * len(views)
+        # A column that is wider in the table has its statistics in the type of each file.
+        stored = {field.type for view in views if (field := view.find(path)) is not None} or {types[path]}
+        for type_ in stored:
+            column = footer_scalars(views, path, type_)
+            if column is None or column.null_count is None:
+                continue
+            lows, highs = _plain(column.minimum), _plain(column.maximum)
+            if type_ in FLOATS:
+                # Other writers leave NaN out, which is greater than any number.
+                highs = [high if ours else None for high, ours in zip(highs, own, strict=True)]
+            for index, nulls in enumerate(column.null_count.to_pylist()):
+                if nulls is not None:
+                    known[index] = ColumnRange(lows[index], highs[index], nulls, views[index].metadata.num_rows)
+        yield path, known
 
 
 def _plain(values: pa.Array) -> list[Any]:
@@ -282,6 +326,106 @@ def _plain_one(value: pa.Scalar) -> Any:
         return value.as_py()
     except (OverflowError, ValueError):
         return None
+
+
+def publish_change(
+    snapshot: Snapshot,
+    format_: TableFormat,
+    geo: GeoColumns,
+    files: Sequence[PublishedFile],
+    lacking: Sequence[str],
+    *,
+    first: Sequence[str],
+    entry: Entry,
+    sentences: Iterable[str],
+    notes: Iterable[str],
+    surplus: str,
+    made: str,
+    leave_files: bool,
+    engines: tuple[EngineFact, ...],
+) -> Change:
+    """The change that makes a table of these files; `first` are its actions before those of the files.
+
+    `sentences` are about columns that change their type, `surplus` says what happens to other files of the folder, and
+    `made` names what undo removes.
+    """
+    storage: Storage = snapshot.details.storage
+    scanned = tuple(file for file in files if file.scanned)
+    known = [text for file in files if not file.scanned for text in entry_actions(storage, file, {}, entry)]
+    article = "an" if format_.title[0] in "AEIOU" else "a"
+    return Change(
+        Verb.PUBLISH,
+        format_,
+        snapshot.location,
+        None,
+        actions=[*first, *known],
+        job=PublishJob(scanned, entry) if scanned else None,
+        notes=(
+            f"{plural(len(files), 'file')} with {sum(file.rows for file in files):,} rows become {article}"
+            f" {format_.title} table where they lie: no page is rewritten.",
+            *(f"The column {path!r} becomes a {type_name(input_.type)}." for path, input_ in geo.inputs.items()),
+            *(f"The column {sentence}." for sentence in sentences),
+            *partial_folders(snapshot),
+            *_footer_notes(files, lacking, leave_files=leave_files, format_name=format_.title),
+            *notes,
+            *_surplus_notes(snapshot, surplus),
+        ),
+        reads=Reads(len(scanned), sum(file.bytes for file in scanned)),
+        undo=f"geolake undo removes the {made} and restores the footers, while the table has no other version",
+        engines=engines,
+        parameters={
+            "partitionBy": json.dumps(list(snapshot.partition_columns)),
+            "columns": json.dumps({path: to_delta_text(input_.type) for path, input_ in geo.inputs.items()}),
+            "leaveFiles": json.dumps(leave_files),
+        },
+        metrics={
+            "files_published": len(files),
+            "footers_repaired": sum(text.startswith('{"footer"') for text in known),
+        },
+        tolerates_appends=False,
+    )
+
+
+def declares_types(snapshot: Snapshot, geo: GeoColumns) -> bool:
+    """Whether every file has the geo types of Parquet for the geo columns that it has."""
+    details: ParquetDetails = snapshot.details
+    fields = [view.parquet_fields.get(path) for view in details.views for path in geo.paths]
+    return all(field is None or isinstance(field.type, GeometryType | GeographyType) for field in fields)
+
+
+def _footer_notes(
+    files: Sequence[PublishedFile], lacking: Sequence[str], *, leave_files: bool, format_name: str
+) -> list[str]:
+    """What is missing in footers, what becomes of that, and what is read."""
+    scanned = [file for file in files if file.scanned]
+    notes: list[str] = []
+    if leave_files:
+        notes.append("The files stay as they are.")
+        notes += [
+            f"{sentence.rstrip('.')}: {format_name} requires the geo type in files, and engines skip no row groups"
+            " without boxes."
+            for sentence in lacking
+        ]
+    else:
+        notes += lacking
+        repaired = [file for file in files if file.repair is not None]
+        if repaired:
+            copied = sum(file.bytes for file in repaired)
+            notes.append(
+                f"{plural(len(repaired), 'footer')} replaced: the pages ({bytes_text(copied)}) are copied unchanged,"
+                " and the old footers are kept in _geolake for undo."
+            )
+    if scanned:
+        notes.append(f"The values of geo columns are read for bounds in {plural(len(scanned), 'file')}.")
+    return notes
+
+
+def _surplus_notes(snapshot: Snapshot, fate: str) -> list[str]:
+    """How many files in the folder are not files of the table, and what happens to them."""
+    storage: Storage = snapshot.details.storage
+    listed = [entry.path for entry in storage.list(recursive=True) if not is_hidden(entry.path) and entry.bytes >= 0]
+    count = len(set(listed) - set(snapshot.files.table["path"].to_pylist()))
+    return [f"{plural(count, 'other file')} in the folder: {fate}."] if count else []
 
 
 def entry_actions(
@@ -310,7 +454,7 @@ def finish_publish(
         groups = {column.path: stats for column, stats in zip(file.scanned, scanned_stats[index], strict=True)}
         for column in file.scanned:
             some = groups[column.path]
-            require_iso(change.location, file.path, column.path, type_name(column.type), some)
+            require_iso(change.location, file.path, column.path, type_name(column.type), some, remedy=job.remedy)
             bad = sum(group.stats.bad for group in some)
             if bad:
                 raise RefusedError(

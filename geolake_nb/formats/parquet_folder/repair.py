@@ -139,14 +139,22 @@ def finish_repair(change: Change, job: FooterScanJob, scanned_stats: Mapping[int
     return replace(change, job=None, actions=actions, metrics=metrics)
 
 
-def require_iso(location: str, file: str, column: str, type_text: str, groups: Sequence[GroupStats]) -> None:
-    """Raise for values that are EWKB."""
+def require_iso(
+    location: str,
+    file: str,
+    column: str,
+    type_text: str,
+    groups: Sequence[GroupStats],
+    *,
+    remedy: str | None = None,
+) -> None:
+    """Raise for values that are EWKB; the remedy is a rewrite of a set of Parquet files, or the given one."""
     if not all(group.is_iso for group in groups):
         word = shlex.quote(f"{column}={type_text}")
         raise RefusedError(
             "values are EWKB, and Parquet's geo types hold ISO WKB: their pages have to be rewritten",
             where=f"{location}, {file}, column {column}",
-            remedy=f"run geolake rewrite {shlex.quote(location)} --column {word}, which does that",
+            remedy=remedy or f"run geolake rewrite {shlex.quote(location)} --column {word}, which does that",
         )
 
 

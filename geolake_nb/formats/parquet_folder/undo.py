@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError, VersionError
 from geolake_nb.formats.parquet_folder.commit import action, has_kept_footers, pending_change
 from geolake_nb.formats.parquet_folder.file_changes import FileState
-from geolake_nb.formats.parquet_folder.journal import changes_of, kept_files, read_journal
+from geolake_nb.formats.parquet_folder.journal import FIRST_ENTRIES, changes_of, kept_files, read_journal
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import bytes_text
@@ -58,7 +59,9 @@ def undo_of(storage: Storage, snapshot: Snapshot, entry: JournalEntry) -> Change
         "footers_restored": sum(text.startswith('{"restore"') for text in actions),
         "files_removed": sum(text.startswith('{"take"') for text in actions),
         "files_restored": sum(text.startswith('{"put"') for text in actions),
-        "tables_removed": sum(text.startswith('{"drop"') for text in actions),
+        "tables_removed": sum(
+            json.loads(text)["drop"]["path"] in FIRST_ENTRIES for text in actions if text.startswith('{"drop"')
+        ),
     }
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in metrics.items() if count)
     return Change(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import math
-import re
 
 import deltalake
 import numpy as np
@@ -18,10 +16,8 @@ import shapely
 import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import ConflictError, GeolakeError, RefusedError, SchemaError
-from geolake_nb.parquet.footer import read_footer
-from geolake_nb.storage.storage import Storage
 from tests.formats.parquet_sets import contents, make_set, points, seen
-from tests.promises.dying import die_at, points_of
+from tests.formats.published_folders import kill_while_publishing, kill_while_undoing, pages
 
 FIRST = "_delta_log/00000000000000000000.json"
 
@@ -36,13 +32,6 @@ def adds(folder):
 def plan_types(geo):
     """The types to declare where the files do not."""
     return {"geom": "geometry(OGC:CRS84)"} if geo else {}
-
-
-def pages(path):
-    """A digest of all that comes before the footer of a file."""
-    data = path.read_bytes()
-    footer = read_footer(Storage.at(str(path.parent)), path.name)
-    return hashlib.sha256(data[: len(data) - 8 - len(footer)]).hexdigest()
 
 
 def test_a_folder_becomes_a_table_with_its_pages_byte_for_byte_and_undo_restores_it(tmp_path):
@@ -242,10 +231,6 @@ def publish(folder):
     gl.publish(folder)
 
 
-def undo(folder):
-    gl.open(str(folder)).plan_undo().apply()
-
-
 def ids(folder):
     """The rows by the log alone where there is one; each listed file has to have the size that it states."""
     if not (folder / FIRST).exists():
@@ -258,48 +243,12 @@ def ids(folder):
     return "table", sorted(rows)
 
 
-def visible(points):
-    """The numbers of the points after which a name has appeared or disappeared, the first being 1."""
-    steps = [name for name in points if name.startswith(("os.link", "os.rename")) or re.match(r"os\.remove [^.]", name)]
-    return [number + 1 for number, name in enumerate(points, 1) if name in steps and number < len(points)]
-
-
 def test_a_kill_anywhere_leaves_the_files_or_the_whole_table(tmp_path):
-    folder = make_set(tmp_path / "made", files=1)
-    old, states = contents(folder), set()
-    for number in visible(points_of(publish, make_set(tmp_path / "counted", files=1))):
-        folder = make_set(tmp_path / f"p{number}", files=1)
-        die_at(publish, folder, number)
-        state, rows = ids(folder)
-        assert rows == list(range(10)), number
-        states.add(state)
-        if state == "files":
-            publish(folder)
-        assert ids(folder) == ("table", list(range(10)))
-        undo(folder)
-        assert contents(folder) == old, number
-    assert states == {"files", "table"}
+    kill_while_publishing(tmp_path, publish, ids)
 
 
 def test_a_kill_of_an_undo_leaves_the_whole_table_or_the_files(tmp_path):
-    def made(name):
-        folder = make_set(tmp_path / name, files=1)
-        publish(folder)
-        return folder
-
-    old, states = contents(make_set(tmp_path / "made", files=1)), set()
-    for number in visible(points_of(undo, made("counted"))):
-        folder = made(f"u{number}")
-        die_at(undo, folder, number)
-        state, rows = ids(folder)
-        assert rows == list(range(10)), number
-        states.add(state)
-        if state == "table":
-            undo(folder)
-        elif "(incomplete)" in str(gl.open(str(folder)).history()):
-            gl.open(str(folder)).plan_repair().apply()  # it completes what was interrupted
-        assert contents(folder) == old, number
-    assert states == {"files", "table"}
+    kill_while_undoing(tmp_path, publish, ids)
 
 
 def test_a_folder_in_a_bucket_is_published_and_restored(s3, tmp_path):
