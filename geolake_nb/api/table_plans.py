@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.maintenance import MaintenanceReport, Queries
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
+    from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.formats.base import Format, TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
@@ -88,7 +89,8 @@ class TablePlans:
         curve: str = "hilbert",
         target_file_size: int | str = "128MB",
         row_group_rows: int | None = None,
-        where: str | None = None,
+        where: FilterInput | None = None,
+        box_crs: str | None = None,
         covering: bool = False,
         columns: ColumnTypesInput | None = None,
     ) -> Plan:
@@ -99,7 +101,9 @@ class TablePlans:
             curve: the curve that clusters: `hilbert`, or `zorder`.
             target_file_size: the size of the new files, as bytes or as text such as `128MB`.
             row_group_rows: how many rows a row group gets at most, by default 65,536.
-            where: a filter on partition columns; the files of other partitions stay.
+            where: a filter, or an area, as `explain` takes it: files that may have rows that match are rewritten, all
+                others stay. An area is one of the geo column that rows are clustered by, else of the only one.
+            box_crs: the CRS of an area without one of its own; by default that of its column.
             covering: new Parquet files get a column with the box of each row, as GeoParquet has it.
             columns: in Parquet files, the types of columns of WKB, EWKB or WKT.
 
@@ -109,6 +113,7 @@ class TablePlans:
         Raises:
             RefusedError: a feature of the table forbids the change.
             SchemaError: a column that the table does not have, or a type that cannot be read.
+            PredicateError: a filter that cannot be read, or `box_crs` without one.
 
         Example:
             >>> plan = t.plan_rewrite(cluster_by="geom", target_file_size="64MB")
@@ -116,9 +121,16 @@ class TablePlans:
             Plan('rewrite', '/.../roads', '...')
             >>> plan.to_dict()["reads"]["files"]
             3
+            >>> t.plan_rewrite(cluster_by="geom", where=(0, 40, 9, 50)).change.notes[1]
+            'They may have rows that match ST_Intersects(geom, ST_MakeEnvelope(0, 40, 9, 50)); other files stay.'
         """
+        from geolake_nb.changes.rewrite import rewrite_filter
         from geolake_nb.changes.write_job import Packing
 
+        names = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
+        predicate = None
+        if where is not None or box_crs is not None:
+            predicate = rewrite_filter(self.snapshot, where, cluster_by=names, box_crs=box_crs)
         change = self._changeable().plan_rewrite(
             self._storage,
             self.snapshot,
@@ -129,7 +141,7 @@ class TablePlans:
                 row_group_rows=row_group_rows,
                 where=self.snapshot.location,
             ),
-            where=where,
+            where=predicate,
             covering=covering,
             columns=parse_column_types(columns) if columns else None,
         )

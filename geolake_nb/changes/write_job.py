@@ -13,12 +13,14 @@ from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.model.schema import Schema, join_path, type_name
 from geolake_nb.model.types import Field, PrimitiveType, RasterType, StringType, StructType
 from geolake_nb.scan.layout import TARGET_BYTES
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Self
 
     from geolake_nb.changes.sampling import Partition
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import DataType, GeographyType, GeometryEncoding, GeometryType
     from geolake_nb.parquet.writer import Layout, WrittenFile
@@ -46,6 +48,8 @@ __all__ = [
 ROW_GROUP_ROWS = 65_536
 """The default number of rows in a row group."""
 _MAX_GROUP_ROWS = 1 << 20
+_FILTER_LENGTH = 1000
+"""What the history of a table gets of a filter: a geometry may have a million points."""
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB|TB|KIB|MIB|GIB|TIB)?\s*", re.IGNORECASE)
 _UNITS = {
@@ -125,14 +129,14 @@ class Packing:
             expected_rows=expected_rows,
         )
 
-    def parameters(self, ordering: Ordering | None, where: str | None) -> dict[str, str]:
+    def parameters(self, ordering: Ordering | None, where: Predicate | None) -> dict[str, str]:
         """The parameters of a rewrite for the history of the table."""
         return {
             "clusterBy": json.dumps([] if ordering is None else list(ordering.columns)),
             "curve": json.dumps(None if ordering is None else ordering.curve.value),
             "targetFileSize": str(self.target_bytes),
             "rowGroupRows": str(self.row_group_rows),
-            "predicate": json.dumps(where),
+            "predicate": json.dumps(None if where is None else printable(str(where), _FILTER_LENGTH)),
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.cli.explain import add_query_options, query_of
 from geolake_nb.cli.options import add_plan_options, geo_types, open_table, print_json, progress, run_plan
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_options(parser)
     add_layout_options(parser)
     parser.add_argument("--curve", choices=["hilbert", "zorder"], default="hilbert", help="the order (default hilbert)")
-    parser.add_argument("--where", metavar="SQL", help="the partitions to rewrite, all by default")
+    add_query_options(parser, "a filter: files that may have rows that match are rewritten, others stay")
     parser.add_argument(
         "--covering", action="store_true", help="a column with the box of each row, in Parquet files (GeoParquet 1.1)"
     )
@@ -58,7 +59,8 @@ def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
         curve=options.curve,
         target_file_size=options.file_size,
         row_group_rows=options.row_group_rows,
-        where=options.where,
+        where=query_of(options),
+        box_crs=options.box_crs,
         covering=options.covering,
         columns=geo_types(options.column),
     )

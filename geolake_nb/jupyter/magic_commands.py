@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from geolake_nb.changes.rewrite import rewrite_filter
 from geolake_nb.cli import (
     check,
     collations,
@@ -342,10 +343,18 @@ def _rewrite_dialog(table: Table, options: Options) -> Any:
 
     _refuse_apply(options)
     draft = RewriteDraft(
-        tuple(options.cluster), options.curve, options.file_size, options.row_group_rows, options.where
+        tuple(options.cluster), options.curve, options.file_size, options.row_group_rows, _where_text(table, options)
     )
     # Without a word about the layout the dialog begins with what is most often meant.
     return table.edit_rewrite() if draft == RewriteDraft() else RewriteDialog(table, draft=draft)
+
+
+def _where_text(table: Table, options: Options) -> str | None:
+    """The filter of the options as SQL, as the dialog shows it."""
+    where = query_of(options)
+    if where is None or (isinstance(where, str) and options.box_crs is None):
+        return where
+    return str(rewrite_filter(table.snapshot, where, cluster_by=options.cluster, box_crs=options.box_crs))
 
 
 def _collation_editor(table: Table, options: Options) -> Any:

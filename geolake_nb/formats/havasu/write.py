@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.repair.bound_sources import Finish
     from geolake_nb.changes.write_job import InputRows, Packing
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
@@ -225,7 +226,7 @@ def plan_rewrite(
     snapshot: Snapshot,
     *,
     packing: Packing,
-    where: str | None = None,
+    where: Predicate | None = None,
     files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; files stay in their partitions."""
