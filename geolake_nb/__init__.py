@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from geolake_nb.geo.bounds import bounds
     from geolake_nb.model.box import Box
+    from geolake_nb.model.cells import cell
     from geolake_nb.model.display import FrontEnd
     from geolake_nb.model.types import geography, geometry, raster
     from geolake_nb.spark import data_source as spark_source
@@ -43,6 +44,7 @@ __all__ = [
     "Table",
     "__version__",
     "bounds",
+    "cell",
     "demo",
     "geography",
     "geometry",
@@ -75,6 +77,7 @@ _LAZY_EXPORTS = {
     "GeolakeError": "geolake_nb.errors",
     "Table": "geolake_nb.api.table",
     "bounds": "geolake_nb.geo.bounds",
+    "cell": "geolake_nb.model.cells",
     "demo": "geolake_nb.demo",
     "geography": "geolake_nb.model.types",
     "geometry": "geolake_nb.model.types",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from geolake_nb.api.table import Table
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.formats.base import Format, TableSource
+    from geolake_nb.model.cells import PartitionBy
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import ColumnTypesInput
@@ -290,7 +291,7 @@ class TablePlans:
         *,
         format: str = "delta",  # noqa: A002
         columns: ColumnTypesInput | None = None,
-        partition_by: Sequence[str] = (),
+        partition_by: PartitionBy = (),
         cluster_by: str | Sequence[str] = (),
         target_file_size: int | str = "128MB",
         row_group_rows: int | None = None,
@@ -302,7 +303,7 @@ class TablePlans:
             target: where the table is created: a path, a URL, or for Iceberg `catalog.namespace.table`.
             format: `delta`, `havasu`, `iceberg` or `parquet`.
             columns: the types of columns of WKB, EWKB or WKT.
-            partition_by: the columns by which the new table is partitioned.
+            partition_by: a column, or columns, by which the new table is partitioned, or `gl.cell`.
             cluster_by: a column, or columns, by which rows are clustered.
             target_file_size: the size of the new files, as bytes or as text such as `128MB`.
             row_group_rows: how many rows a row group gets at most, by default 65,536.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Self
 
+    from geolake_nb.changes.cell_columns import CellColumn
     from geolake_nb.changes.sampling import Partition
     from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.snapshot import Snapshot
@@ -111,9 +112,12 @@ class Packing:
         partition_by: tuple[str, ...],
         geo_input: Mapping[str, GeoInput],
         keys: Mapping[str, KeyColumn] | None = None,
+        cells: Mapping[str, CellColumn] | None = None,
         expected_rows: int | None = None,
     ) -> WriteJob:
-        """The job that writes rows in this packing to a table with these columns; `keys` are computed beside them."""
+        """The job that writes rows in this packing to a table with these columns; `keys` are computed beside them,
+        and of its columns the `cells`.
+        """
         keys = keys or {}
         fields = (*schema.fields, *(Field(name, StringType()) for name in keys))
         return WriteJob(
@@ -124,6 +128,7 @@ class Packing:
             target_bytes=self.target_bytes,
             geo_input=geo_input,
             keys=keys,
+            cells=cells or {},
             ordering=self.ordering(schema, partition_by),
             row_group_rows=self.row_group_rows,
             expected_rows=expected_rows,
@@ -348,6 +353,8 @@ class WriteJob:
     """By the paths of columns, which lead through structs."""
     keys: Mapping[str, KeyColumn] = field(default_factory=dict)
     """Columns of the schema that are computed from others."""
+    cells: Mapping[str, CellColumn] = field(default_factory=dict)
+    """Columns of the schema that are computed from geometries, and stored."""
     ordering: Ordering | None = None
     """`None` keeps the order of the rows."""
     row_group_rows: int = ROW_GROUP_ROWS
@@ -357,8 +364,10 @@ class WriteJob:
     @property
     def given_schema(self) -> Schema:
         """The columns of the input rows."""
-        fields = tuple(field for field in self.schema.fields if field.name not in self.keys)
-        return replace(self.schema, root=StructType(fields)) if self.keys else self.schema
+        fields = tuple(
+            field for field in self.schema.fields if field.name not in self.keys and field.name not in self.cells
+        )
+        return replace(self.schema, root=StructType(fields)) if self.keys or self.cells else self.schema
 
     def to_dict(self) -> dict[str, Any]:
         """`rows, ordering, partition_by, geo_input, target_bytes, row_group_rows, expected_rows, target`."""
@@ -374,6 +383,8 @@ class WriteJob:
         }
 
     def _described(self, name: str) -> str:
+        if name in self.cells:
+            return f"{name}: {self.cells[name].cell}"
         key = self.keys.get(name)
         return name if key is None else f"{key.transform} of {key.source}"
 

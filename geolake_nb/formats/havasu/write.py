@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.changes.cell_columns import appended_cells
 from geolake_nb.changes.repair.bound_sources import ScanJob
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
@@ -93,6 +94,7 @@ def plan_append(
             rows.schema, snapshot.schema, columns, where=snapshot.location, properties=snapshot.properties
         ),
         keys=partitions.keys,
+        cells=appended_cells(snapshot),
     )
     return Change(
         Verb.WRITE,
