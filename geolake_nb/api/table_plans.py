@@ -122,8 +122,8 @@ class TablePlans:
             Plan('rewrite', '/.../roads', '...')
             >>> plan.to_dict()["reads"]["files"]
             3
-            >>> t.plan_rewrite(cluster_by="geom", where=(0, 40, 9, 50)).change.notes[1]
-            'They may have rows that match ST_Intersects(geom, ST_MakeEnvelope(0, 40, 9, 50)); other files stay.'
+            >>> t.plan_rewrite(cluster_by="geom", where="id > 3").change.notes[1]
+            'They may have rows that match id > 3; other files stay.'
         """
         from geolake_nb.changes.rewrite import rewrite_filter
         from geolake_nb.changes.write_job import Packing

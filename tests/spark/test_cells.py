@@ -79,11 +79,17 @@ def test_a_thousand_windows_give_the_rows_of_a_full_scan(table, rows):
         expected = set(ids[tree.query(shapely.box(*window), predicate="intersects")].tolist())
         answer = table.explain(window)
         read = {cell for cell, kept in zip(cells, answer.pruning.kept, strict=True) if kept}
+        (needed,) = answer.cell_filters
+        assert {*needed.cells, *([None] if needed.with_null else [])} == read
         # Each row that matches is in a file that is read.
         assert {file_of[id_] for id_ in expected} <= read
         if number % 50 == 0:
             assert set(table.scan(window, columns=["id"]).to_arrow()["id"].to_pylist()) == expected
     assert len(read) < len(set(cells))
+    assert f"of {len(set(cells) - {None})} cells of cell, by their bounds" in answer.notes[0]
+    # What is found with the condition on the plain column is what is found without it.
+    both = table.scan(f"({needed.predicate}) AND ({answer.where})", columns=["id"]).to_arrow()
+    assert set(both["id"].to_pylist()) == expected
 
 
 def test_other_engines_filter_by_the_plain_column(table, rows, spark):
