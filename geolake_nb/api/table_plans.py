@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from geolake_nb.api.opening import whole_number
 from geolake_nb.formats.registry import FORMATS, PARQUET
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from geolake_nb.api.advice import Advice
     from geolake_nb.api.maintenance import MaintenanceReport, Queries
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
@@ -122,8 +123,8 @@ class TablePlans:
             Plan('rewrite', '/.../roads', '...')
             >>> plan.to_dict()["reads"]["files"]
             3
-            >>> t.plan_rewrite(cluster_by="geom", where="id > 3").change.notes[1]
-            'They may have rows that match id > 3; other files stay.'
+            >>> t.plan_rewrite(cluster_by="geom", where="id >= 0").change.notes[1]
+            'They may have rows that match id >= 0; other files stay.'
         """
         from geolake_nb.changes.rewrite import rewrite_filter
         from geolake_nb.changes.write_job import Packing
@@ -262,6 +263,56 @@ class TablePlans:
             target_file_size=target_file_size,
             column=column,
             queries=queries,
+        )
+
+    def advise(
+        self,
+        queries: Queries | None = None,
+        *,
+        column: str | None = None,
+        layouts: Sequence[Mapping[str, Any]] | None = None,
+        target_file_size: int | str = "128MB",
+        on_progress: Progress | None = None,
+    ) -> Advice:
+        """Compare layouts by the bytes that queries would read, and by what a rewrite costs; nothing is changed.
+
+        A sample of about 100,000 rows is put in order and cut into files, as a rewrite would do it with all rows.
+        Without `layouts`, those are compared that may suit the queries: clustered by each geo column, by several
+        columns, partitioned by a plain column of the queries or by geohash, and the best of them with other sizes of
+        files and row groups.
+
+        Args:
+            queries: a list of filters, or a file with one per line, as for `layout`; by default windows where rows are.
+            column: the geo column of areas in `queries`, and of the windows.
+            layouts: the layouts to compare, each a dict with some of `cluster_by`, `curve`, `partition_by`,
+                `target_file_size` and `row_group_rows`, as `plan_rewrite` and `gl.write` take them.
+            target_file_size: the size of the new files, as bytes or as text such as `128MB`.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            The layouts, the best first, with the share of the bytes that a query reads.
+
+        Raises:
+            PredicateError: a query that cannot be read.
+            RefusedError: a feature of the table forbids a rewrite.
+            GeolakeError: there are no queries and no bounds to draw windows by, or an unknown option of a layout.
+
+        Example:
+            >>> advice = t.advise([(5, 45, 12, 52)], layouts=[{"cluster_by": "geom"}, {"partition_by": "id"}])
+            >>> [layout.name for layout in advice.layouts]
+            ['by geom', 'partitioned by id, in the order of the rows']
+        """
+        from geolake_nb.api.advice import advise
+
+        return advise(
+            self._format,
+            self._storage,
+            self.snapshot,
+            queries,
+            column=column,
+            layouts=layouts,
+            target_file_size=target_file_size,
+            on_progress=on_progress,
         )
 
     def plan_enable(self, columns: ColumnTypesInput) -> Plan:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb import __version__
 from geolake_nb.cli import (
+    advise,
     check,
     collations,
     convert,
@@ -64,6 +65,7 @@ _COMMANDS = {
     "sql": sql,
     "engines": engines,
     "check": check,
+    "advise": advise,
     "layout": layout,
     "report": report,
     "repair": repair,

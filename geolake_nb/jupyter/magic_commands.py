@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb.changes.rewrite import rewrite_filter
 from geolake_nb.cli import (
+    advise,
     check,
     collations,
     convert,
@@ -35,6 +36,7 @@ from geolake_nb.cli import (
     sql,
     undo,
 )
+from geolake_nb.cli.advise import advice_of
 from geolake_nb.cli.collations import collation_changes
 from geolake_nb.cli.convert import convert_plan
 from geolake_nb.cli.engines import comparison_of
@@ -125,6 +127,7 @@ SUBCOMMANDS = {
         _of_shell("engines", engines, "%geolake engines t --box=5,45,11,52"),
         _of_shell("check", check, "%geolake check t --deep 10"),
         _of_shell("layout", layout, "%geolake layout t --versions 10"),
+        _of_shell("advise", advise, "%geolake advise t --queries queries.txt"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),
         _of_shell("repair", repair, "%geolake repair t --apply"),
@@ -330,6 +333,11 @@ def _maintain(table: Table, options: Options) -> Any:
         return plan.preview(on_progress=on_progress)
 
 
+def _advise(table: Table, options: Options) -> Any:
+    with shown_progress("files") as on_progress:
+        return advice_of(table, options, on_progress)
+
+
 def _enable(table: Table, options: Options) -> Any:
     if options.columns == ["collations"]:
         return _planned(table.plan_collations(), options)
@@ -422,6 +430,7 @@ _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
     "engines": _engines,
     "check": _check,
     "layout": layout_answer,
+    "advise": _advise,
     "history": lambda table, _: table.history(),
     "diff": lambda table, options: table.diff(options.old, options.new),
     "repair": _repair,
