@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from geolake_nb.geo.bounds import bounds
     from geolake_nb.model.box import Box
+    from geolake_nb.model.cells import cell
     from geolake_nb.model.display import FrontEnd
     from geolake_nb.model.types import geography, geometry, raster
     from geolake_nb.spark import data_source as spark_source
@@ -45,6 +46,7 @@ __all__ = [
     "__version__",
     "bounds",
     "catalog",
+    "cell",
     "demo",
     "geography",
     "geometry",
@@ -78,6 +80,7 @@ _LAZY_EXPORTS = {
     "Table": "geolake_nb.api.table",
     "bounds": "geolake_nb.geo.bounds",
     "catalog": "geolake_nb.api.catalog",
+    "cell": "geolake_nb.model.cells",
     "demo": "geolake_nb.demo",
     "geography": "geolake_nb.model.types",
     "geometry": "geolake_nb.model.types",

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
-__all__ = ["MaintenanceReport", "Queries", "maintain", "maintenance_change", "table_layout"]
+__all__ = ["MaintenanceReport", "Queries", "listed_queries", "maintain", "maintenance_change", "table_layout"]
 
 Queries: TypeAlias = Sequence[FilterInput] | str | os.PathLike[str]
 """A list of filters, or the path of a file with one per line."""
@@ -62,7 +62,7 @@ def table_layout(
     count = whole_number("versions", versions, remedy=remedy) or 0
     if count < 0:
         raise GeolakeError(f"{count} versions cannot be measured", where=snapshot.location, remedy=remedy)
-    wanted = _listed(queries)
+    wanted = listed_queries(queries)
     size = size_of(target_file_size)
     extent = _extent(table._storage, snapshot, name) if sample else (0.0, 0.0)
     layout = layout_of(snapshot, name, target_bytes=size, queries=wanted, extent=extent)
@@ -99,7 +99,7 @@ def maintenance_change(
         remedy = "give how many times the best is near enough, such as 1.25"
         raise RefusedError(f"a target of {near:g} cannot be reached", where=snapshot.location, remedy=remedy)
     name = _clustered_by(snapshot, column)
-    wanted = _listed(queries)
+    wanted = listed_queries(queries)
     if repair and name is not None and _lacks_bounds(snapshot, name):
         change = format_.plan_repair(storage, snapshot, columns=[name], verify=False, on_progress=on_progress)
         if not change.is_empty:
@@ -226,7 +226,8 @@ def _share(table: Table, options: Mapping[str, Any]) -> float | None:
     return table.layout(queries, column=options["column"], target_file_size=size).share
 
 
-def _listed(queries: Queries | None) -> list[FilterInput] | None:
+def listed_queries(queries: Queries | None) -> list[FilterInput] | None:
+    """The filters of a list or of a file; `None` where windows are drawn."""
     if queries is None:
         return None
     return read_queries(queries) if isinstance(queries, str | os.PathLike) else list(queries)

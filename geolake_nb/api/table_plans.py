@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from geolake_nb.api.opening import whole_number
 from geolake_nb.formats.registry import FORMATS, HAVASU, PARQUET
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from geolake_nb.api.advice import Advice
     from geolake_nb.api.maintenance import MaintenanceReport, Queries
     from geolake_nb.api.plan import Plan
     from geolake_nb.api.table import Table
+    from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.formats.base import Format, TableSource
+    from geolake_nb.model.cells import PartitionBy
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import ColumnTypesInput
@@ -88,7 +91,8 @@ class TablePlans:
         curve: str = "hilbert",
         target_file_size: int | str = "128MB",
         row_group_rows: int | None = None,
-        where: str | None = None,
+        where: FilterInput | None = None,
+        box_crs: str | None = None,
         covering: bool = False,
         columns: ColumnTypesInput | None = None,
     ) -> Plan:
@@ -99,7 +103,9 @@ class TablePlans:
             curve: the curve that clusters: `hilbert`, or `zorder`.
             target_file_size: the size of the new files, as bytes or as text such as `128MB`.
             row_group_rows: how many rows a row group gets at most, by default 65,536.
-            where: a filter on partition columns; the files of other partitions stay.
+            where: a filter, or an area, as `explain` takes it: files that may have rows that match are rewritten, all
+                others stay. An area is one of the geo column that rows are clustered by, else of the only one.
+            box_crs: the CRS of an area without one of its own; by default that of its column.
             covering: new Parquet files get a column with the box of each row, as GeoParquet has it.
             columns: in Parquet files, the types of columns of WKB, EWKB or WKT.
 
@@ -109,6 +115,7 @@ class TablePlans:
         Raises:
             RefusedError: a feature of the table forbids the change.
             SchemaError: a column that the table does not have, or a type that cannot be read.
+            PredicateError: a filter that cannot be read, or `box_crs` without one.
 
         Example:
             >>> plan = t.plan_rewrite(cluster_by="geom", target_file_size="64MB")
@@ -116,9 +123,16 @@ class TablePlans:
             Plan('rewrite', '/.../roads', '...')
             >>> plan.to_dict()["reads"]["files"]
             3
+            >>> t.plan_rewrite(cluster_by="geom", where="id >= 0").change.notes[1]
+            'They may have rows that match id >= 0; other files stay.'
         """
+        from geolake_nb.changes.rewrite import rewrite_filter
         from geolake_nb.changes.write_job import Packing
 
+        names = (cluster_by,) if isinstance(cluster_by, str) else tuple(cluster_by)
+        predicate = None
+        if where is not None or box_crs is not None:
+            predicate = rewrite_filter(self.snapshot, where, cluster_by=names, box_crs=box_crs)
         change = self._changeable().plan_rewrite(
             self._storage,
             self.snapshot,
@@ -129,7 +143,7 @@ class TablePlans:
                 row_group_rows=row_group_rows,
                 where=self.snapshot.location,
             ),
-            where=where,
+            where=predicate,
             covering=covering,
             columns=parse_column_types(columns) if columns else None,
         )
@@ -251,6 +265,56 @@ class TablePlans:
             queries=queries,
         )
 
+    def advise(
+        self,
+        queries: Queries | None = None,
+        *,
+        column: str | None = None,
+        layouts: Sequence[Mapping[str, Any]] | None = None,
+        target_file_size: int | str = "128MB",
+        on_progress: Progress | None = None,
+    ) -> Advice:
+        """Compare layouts by the bytes that queries would read, and by what a rewrite costs; nothing is changed.
+
+        A sample of about 100,000 rows is put in order and cut into files, as a rewrite would do it with all rows.
+        Without `layouts`, those are compared that may suit the queries: clustered by each geo column, by several
+        columns, partitioned by a plain column of the queries or by geohash, and the best of them with other sizes of
+        files and row groups.
+
+        Args:
+            queries: a list of filters, or a file with one per line, as for `layout`; by default windows where rows are.
+            column: the geo column of areas in `queries`, and of the windows.
+            layouts: the layouts to compare, each a dict with some of `cluster_by`, `curve`, `partition_by`,
+                `target_file_size` and `row_group_rows`, as `plan_rewrite` and `gl.write` take them.
+            target_file_size: the size of the new files, as bytes or as text such as `128MB`.
+            on_progress: called with the number of files that are done and that of all.
+
+        Returns:
+            The layouts, the best first, with the share of the bytes that a query reads.
+
+        Raises:
+            PredicateError: a query that cannot be read.
+            RefusedError: a feature of the table forbids a rewrite.
+            GeolakeError: there are no queries and no bounds to draw windows by, or an unknown option of a layout.
+
+        Example:
+            >>> advice = t.advise([(5, 45, 12, 52)], layouts=[{"cluster_by": "geom"}, {"partition_by": "id"}])
+            >>> [layout.name for layout in advice.layouts]
+            ['by geom', 'partitioned by id, in the order of the rows']
+        """
+        from geolake_nb.api.advice import advise
+
+        return advise(
+            self._format,
+            self._storage,
+            self.snapshot,
+            queries,
+            column=column,
+            layouts=layouts,
+            target_file_size=target_file_size,
+            on_progress=on_progress,
+        )
+
     def plan_enable(self, columns: ColumnTypesInput) -> Plan:
         """Convert columns of WKB, EWKB or WKT to geometries or geographies; without columns, enable the feature.
 
@@ -278,7 +342,7 @@ class TablePlans:
         *,
         format: str = "delta",  # noqa: A002
         columns: ColumnTypesInput | None = None,
-        partition_by: Sequence[str] = (),
+        partition_by: PartitionBy = (),
         cluster_by: str | Sequence[str] = (),
         target_file_size: int | str = "128MB",
         row_group_rows: int | None = None,
@@ -295,7 +359,7 @@ class TablePlans:
             target: where the table is created: a path, a URL, or for Iceberg `catalog.namespace.table`.
             format: `delta`, `havasu`, `iceberg` or `parquet`.
             columns: the types of columns of WKB, EWKB or WKT.
-            partition_by: the columns by which the new table is partitioned.
+            partition_by: a column, or columns, by which the new table is partitioned, or `gl.cell`.
             cluster_by: a column, or columns, by which rows are clustered.
             target_file_size: the size of the new files, as bytes or as text such as `128MB`.
             row_group_rows: how many rows a row group gets at most, by default 65,536.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from geolake_nb.api.input_rows import input_rows
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG, PARQUET
+from geolake_nb.model.cells import partition_columns, properties_of_cells, with_cell_columns, with_crs_of
 from geolake_nb.model.types import parse_column_types
 from geolake_nb.storage.storage import Storage
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.api.plan import Plan, Report
     from geolake_nb.formats.base import Format, TableSource
+    from geolake_nb.model.cells import PartitionBy
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import ColumnTypesInput
@@ -38,7 +40,7 @@ def write(
     format: str = "delta",  # noqa: A002
     columns: ColumnTypesInput | None = None,
     mode: str = "create",
-    partition_by: str | Sequence[str] = (),
+    partition_by: PartitionBy = (),
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
@@ -63,7 +65,8 @@ def write(
             GeoArrow, so of geopandas too, that has no CRS gets the unknown one, `SRID:0`, unless it is named here. A
             CRS `projjson:<property>` is looked up in `properties` and in those of an existing table.
         mode: `create`, `append` or, for Havasu, `overwrite`.
-        partition_by: a column, or columns, by which a new table is partitioned.
+        partition_by: a column, or columns, by which a new table is partitioned; `gl.cell("geom", "h3:5")` is a new
+            column with the cell of each row. Appended rows get its values as well; those that they have are replaced.
         cluster_by: a column, or columns, by which rows are clustered.
         target_file_size: the size of the files, as bytes or as text such as `128MB`.
         row_group_rows: how many rows a row group gets at most, by default 65,536.
@@ -124,7 +127,7 @@ def plan_write(
     format: str = "delta",  # noqa: A002
     columns: ColumnTypesInput | None = None,
     mode: str = "create",
-    partition_by: str | Sequence[str] = (),
+    partition_by: PartitionBy = (),
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
@@ -151,13 +154,17 @@ def plan_write(
     )
     given = input_rows(rows, types, source.storage.location)
     if mode == "create":
-        new = NewTable(given, given.schema, source.storage, types, tuple(_names(partition_by)), packing, checked)
+        names, cells = partition_columns(partition_by)
+        cells = with_crs_of(cells, given.schema, types)
+        schema = with_cell_columns(given.schema, cells, where=source.storage.location)
+        kept = {**checked, **properties_of_cells(cells)}
+        new = NewTable(given, schema, source.storage, types, names, packing, kept, cells=cells)
         return _new_plan(form.plan_create(new), source)
     snapshot = source.snapshot()
     if snapshot.format is not form:
         what = f"the table is of {snapshot.format.title}"
         raise RefusedError(what, where=snapshot.location, remedy=f"use format={snapshot.format.name!r}")
-    _require_as_is(snapshot, _names(partition_by), checked)
+    _require_as_is(snapshot, partition_columns(partition_by)[0], checked)
     planned = form.plan_append if mode == "append" else form.plan_overwrite
     change = planned(snapshot, given, columns=parse_column_types(types, snapshot.properties), packing=packing)
     return Plan(of_table(change, snapshot), source)
@@ -169,7 +176,7 @@ def plan_convert(
     *,
     format: str = "delta",  # noqa: A002
     columns: ColumnTypesInput | None = None,
-    partition_by: str | Sequence[str] = (),
+    partition_by: PartitionBy = (),
     cluster_by: str | Sequence[str] = (),
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
@@ -193,14 +200,21 @@ def plan_convert(
         row_group_rows=row_group_rows,
         where=source.storage.location,
     )
+    names, cells = partition_columns(partition_by)
     if snapshot.format is HAVASU:
         assert storage is not None
+        if cells:
+            raise RefusedError(
+                "rows of a Havasu table cannot be partitioned by cells while they are converted",
+                where=snapshot.location,
+                remedy="convert it without cells, then convert the new table with partition_by=gl.cell(...)",
+            )
         new = new_table_of_havasu(
             snapshot,
             storage,
             source.storage,
             columns=types,
-            partition_by=_names(partition_by),
+            partition_by=names,
             packing=packing,
             properties=checked,
             leave_out=leave_out,
@@ -208,12 +222,14 @@ def plan_convert(
         return _new_plan(form.plan_create(new), source)
     if leave_out:
         raise RefusedError("only columns of Havasu tables are left out", where=snapshot.location)
+    cells = with_crs_of(cells, snapshot.schema, types)
     new = new_table_of(
         snapshot,
         source.storage,
         columns=types,
-        partition_by=_names(partition_by),
-        properties=checked,
+        partition_by=names,
+        properties={**checked, **properties_of_cells(cells)},
+        cells=cells,
         packing=packing,
     )
     return _new_plan(form.plan_create(new), source)
@@ -384,10 +400,6 @@ def _table_of_pyiceberg(table: Any, options: dict[str, str], form: Format, *, ne
             raise table_exists_error(known.name)
         raise GeolakeError("a table of PyIceberg is one of Iceberg", where=known.name, remedy="use format='iceberg'")
     return catalog_source(known, options)
-
-
-def _names(value: str | Sequence[str]) -> list[str]:
-    return [value] if isinstance(value, str) else list(value)
 
 
 def _properties(given: Mapping[str, str | int] | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from geolake_nb.changes.cell_columns import cell_columns, cell_sentence
 from geolake_nb.changes.write_job import IcebergRows, ParquetRows
 from geolake_nb.model.change import Change, Reads, Verb
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from geolake_nb.changes.write_job import GeoInput, InputRows, Packing, Target, WriteJob
+    from geolake_nb.model.cells import Cell
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.table_format import EngineFact, TableFormat
     from geolake_nb.model.types import GeoType
@@ -29,7 +31,7 @@ class NewTable:
 
     rows: InputRows | IcebergRows | ParquetRows
     schema: Schema
-    """The columns of the rows as they are."""
+    """The columns of the rows as they are, and the `cells`."""
     target: Storage
     columns: Mapping[str, GeoType]
     """The types of geo columns that the user declared, by their paths."""
@@ -40,6 +42,8 @@ class NewTable:
     """The location of the files or of the table that is converted; `None` for rows in memory."""
     notes: tuple[str, ...] = ()
     """What becomes of the source, one sentence each."""
+    cells: tuple[Cell, ...] = ()
+    """The columns that are computed from geometries; the `properties` keep them."""
 
     @property
     def location(self) -> str:
@@ -85,6 +89,7 @@ class NewTable:
             partition_by=self.partition_by,
             geo_input=geo_input,
             expected_rows=self.expected_rows,
+            cells=cell_columns(self.cells, schema, where=self.where),
         )
 
     def change(
@@ -113,7 +118,7 @@ class NewTable:
             None,
             actions=actions,
             job=None if self.expected_rows == 0 and not is_folder else job,
-            notes=(f"{title} gets the {rows}.", *notes, *self.notes),
+            notes=(f"{title} gets the {rows}.", *notes, *map(cell_sentence, self.cells), *self.notes),
             reads=reads,
             undo=undo,
             engines=engines,

@@ -17,9 +17,9 @@ from geolake_nb.changes.clustering import centres, keying, place_rows
 from geolake_nb.changes.sampling import partition_codes
 from geolake_nb.changes.write_job import DeltaRows, IcebergRows, InputRows, ParquetRows, WriteJob
 from geolake_nb.errors import PredicateError, RefusedError
-from geolake_nb.expressions.binding import bind, leaves
+from geolake_nb.expressions.binding import bind
+from geolake_nb.expressions.filter_input import is_area, read_filter
 from geolake_nb.expressions.predicate import Spatial, SpatialOp
-from geolake_nb.expressions.predicate_sql import parse_predicate
 from geolake_nb.expressions.projection import Statistics
 from geolake_nb.geo.bounds import row_boxes
 from geolake_nb.model.box import Box
@@ -34,7 +34,7 @@ from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.file_statistics import known_files
 from geolake_nb.scan.layout_model import has_one_value
 from geolake_nb.scan.prune import PruneInput, prune
-from geolake_nb.text.messages import plural
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.changes.sampling import Partition, Sample
+    from geolake_nb.expressions.filter_input import FilterInput
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.change import Change
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
@@ -50,28 +52,54 @@ if TYPE_CHECKING:
 
     SampleRows = Callable[[Storage, WriteJob, Sequence[str], Progress | None], Sample]
 
-__all__ = ["Preview", "PreviewSide", "files_to_compact", "in_partitions", "preview", "rewrite_sentences", "why_nothing"]
+__all__ = [
+    "Preview",
+    "PreviewSide",
+    "files_to_compact",
+    "matching_files",
+    "preview",
+    "rewrite_filter",
+    "rewrite_sentences",
+    "why_nothing",
+]
 
 # A file within these shares of the target is left alone when rows are not sorted.
 _SMALL, _LARGE = 0.75, 1.8
 _DELETED = 0.05
+_FILTER_LENGTH = 200
 
 
-def in_partitions(snapshot: Snapshot, where: str | None, files: Sequence[int] | None = None) -> NDArray[np.int64]:
-    """The indices of the files in partitions that may match the filter, or those that were chosen."""
+def rewrite_filter(
+    snapshot: Snapshot, where: FilterInput, *, cluster_by: Sequence[str] = (), box_crs: str | None = None
+) -> Predicate:
+    """The filter of a rewrite; an area is one of the first geo column that rows are clustered by, or the only one.
+
+    Raises:
+        PredicateError: a filter that cannot be read, or an area in a table with several geo columns.
+    """
+    schema = snapshot.schema
+    column = None
+    if is_area(where):
+        geo = [path for path, _ in schema.geo_columns() if has_one_value(schema, path)]
+        column = next((path for path in cluster_by if path in geo), None)
+        if column is None and len(geo) > 1:
+            raise PredicateError(
+                f"the table has the geo columns {', '.join(sorted(geo))}, and the area does not name one",
+                where=snapshot.location,
+                remedy=f"write SQL, such as ST_Intersects({geo[0]}, 'POINT (1 2)')",
+            )
+    return read_filter(where, schema, column=column, box_crs=box_crs, location=snapshot.location)
+
+
+def matching_files(
+    snapshot: Snapshot, where: Predicate | None, files: Sequence[int] | None = None
+) -> NDArray[np.int64]:
+    """The indices of the files that may have rows that match the filter, or of those that were chosen."""
     if files is not None:
         return np.array(sorted(files), np.int64)
     if where is None:
         return np.arange(len(snapshot.files))
-    predicate = bind(parse_predicate(where), snapshot.schema)
-    for leaf in leaves(predicate):
-        if leaf.column[0] not in snapshot.partition_columns:
-            names = ", ".join(sorted(snapshot.partition_columns)) or "none"
-            raise PredicateError(
-                f"{leaf.column[0]!r} is not a partition column: a rewrite takes whole partitions",
-                where=snapshot.location,
-                remedy=f"partition columns are: {names}",
-            )
+    predicate = bind(where, snapshot.schema)
     return np.flatnonzero(prune(predicate, known_files(snapshot, predicate)).kept)
 
 
@@ -96,17 +124,23 @@ def files_to_compact(
     return kept
 
 
-def why_nothing(snapshot: Snapshot, where: str | None) -> str:
+def why_nothing(snapshot: Snapshot, where: Predicate | None) -> str:
     """Why there is nothing to rewrite, in a sentence."""
     if not len(snapshot.files):
         return "The table has no files."
     if where is not None:
-        return "No partition that matches the filter has files to rewrite."
+        return "No file that may match the filter needs a rewrite."
     return "Every file is close to the target size."
 
 
 def rewrite_sentences(
-    snapshot: Snapshot, job: WriteJob, chosen: NDArray[np.int64], size: int, *, codes: NDArray[np.int64] | None = None
+    snapshot: Snapshot,
+    job: WriteJob,
+    chosen: NDArray[np.int64],
+    size: int,
+    *,
+    codes: NDArray[np.int64] | None = None,
+    where: Predicate | None = None,
 ) -> list[str]:
     """What a rewrite of these files does, for a plan; `codes` say which partition each file is in."""
     if codes is None:
@@ -117,6 +151,8 @@ def rewrite_sentences(
         f"{len(chosen):,} of {len(snapshot.files):,} files ({bytes_text(size)}) are rewritten into about"
         f" {plural(files, 'file')} (target {bytes_text(job.target_bytes)}, row groups of {job.row_group_rows:,} rows)."
     ]
+    if where is not None:
+        sentences.append(f"They may have rows that match {printable(str(where), _FILTER_LENGTH)}; other files stay.")
     if job.ordering is None:
         sentences.append("Row order is kept.")
     else:

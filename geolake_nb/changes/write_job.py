@@ -13,12 +13,15 @@ from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.model.schema import Schema, join_path, type_name
 from geolake_nb.model.types import Field, PrimitiveType, RasterType, StringType, StructType
 from geolake_nb.scan.layout import TARGET_BYTES
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from typing import Self
 
+    from geolake_nb.changes.cell_columns import CellColumn
     from geolake_nb.changes.sampling import Partition
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import DataType, GeographyType, GeometryEncoding, GeometryType
     from geolake_nb.parquet.writer import Layout, WrittenFile
@@ -46,6 +49,8 @@ __all__ = [
 ROW_GROUP_ROWS = 65_536
 """The default number of rows in a row group."""
 _MAX_GROUP_ROWS = 1 << 20
+_FILTER_LENGTH = 1000
+"""What the history of a table gets of a filter: a geometry may have a million points."""
 
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(B|KB|MB|GB|TB|KIB|MIB|GIB|TIB)?\s*", re.IGNORECASE)
 _UNITS = {
@@ -107,9 +112,12 @@ class Packing:
         partition_by: tuple[str, ...],
         geo_input: Mapping[str, GeoInput],
         keys: Mapping[str, KeyColumn] | None = None,
+        cells: Mapping[str, CellColumn] | None = None,
         expected_rows: int | None = None,
     ) -> WriteJob:
-        """The job that writes rows in this packing to a table with these columns; `keys` are computed beside them."""
+        """The job that writes rows in this packing to a table with these columns; `keys` are computed beside them,
+        and of its columns the `cells`.
+        """
         keys = keys or {}
         fields = (*schema.fields, *(Field(name, StringType()) for name in keys))
         return WriteJob(
@@ -120,19 +128,20 @@ class Packing:
             target_bytes=self.target_bytes,
             geo_input=geo_input,
             keys=keys,
+            cells=cells or {},
             ordering=self.ordering(schema, partition_by),
             row_group_rows=self.row_group_rows,
             expected_rows=expected_rows,
         )
 
-    def parameters(self, ordering: Ordering | None, where: str | None) -> dict[str, str]:
+    def parameters(self, ordering: Ordering | None, where: Predicate | None) -> dict[str, str]:
         """The parameters of a rewrite for the history of the table."""
         return {
             "clusterBy": json.dumps([] if ordering is None else list(ordering.columns)),
             "curve": json.dumps(None if ordering is None else ordering.curve.value),
             "targetFileSize": str(self.target_bytes),
             "rowGroupRows": str(self.row_group_rows),
-            "predicate": json.dumps(where),
+            "predicate": json.dumps(None if where is None else printable(str(where), _FILTER_LENGTH)),
         }
 
 
@@ -348,6 +357,8 @@ class WriteJob:
     """By the paths of columns, which lead through structs."""
     keys: Mapping[str, KeyColumn] = field(default_factory=dict)
     """Columns of the schema that are computed from others."""
+    cells: Mapping[str, CellColumn] = field(default_factory=dict)
+    """Columns of the schema that are computed from geometries, and stored."""
     ordering: Ordering | None = None
     """`None` keeps the order of the rows."""
     row_group_rows: int = ROW_GROUP_ROWS
@@ -357,8 +368,10 @@ class WriteJob:
     @property
     def given_schema(self) -> Schema:
         """The columns of the input rows."""
-        fields = tuple(field for field in self.schema.fields if field.name not in self.keys)
-        return replace(self.schema, root=StructType(fields)) if self.keys else self.schema
+        fields = tuple(
+            field for field in self.schema.fields if field.name not in self.keys and field.name not in self.cells
+        )
+        return replace(self.schema, root=StructType(fields)) if self.keys or self.cells else self.schema
 
     def to_dict(self) -> dict[str, Any]:
         """`rows, ordering, partition_by, geo_input, target_bytes, row_group_rows, expected_rows, target`."""
@@ -374,6 +387,8 @@ class WriteJob:
         }
 
     def _described(self, name: str) -> str:
+        if name in self.cells:
+            return f"{name}: {self.cells[name].cell}"
         key = self.keys.get(name)
         return name if key is None else f"{key.transform} of {key.source}"
 

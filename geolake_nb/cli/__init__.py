@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from geolake_nb import __version__
 from geolake_nb.cli import (
+    advise,
     catalog,
     check,
     collations,
@@ -66,6 +67,7 @@ _COMMANDS = {
     "engines": engines,
     "check": check,
     "catalog": catalog,
+    "advise": advise,
     "layout": layout,
     "report": report,
     "repair": repair,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from geolake_nb.cli.options import add_plan_options, geo_types, open_table, run_plan, storage_options
-from geolake_nb.cli.rewrite import add_layout_options
+from geolake_nb.cli.rewrite import add_cell_option, add_layout_options, cells_of
 from geolake_nb.errors import GeolakeError
 from geolake_nb.formats.registry import DELTA, FORMATS, HAVASU
 
@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--partition-by", action="append", default=[], metavar="COLUMN", help="a partition column; may be repeated"
     )
+    add_cell_option(parser)
     parser.add_argument(
         "--in-place",
         action="store_true",
@@ -73,7 +74,7 @@ def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
         options.target,
         format=options.format,
         columns=geo_types(options.column),
-        partition_by=options.partition_by,
+        partition_by=[*options.partition_by, *cells_of(options)],
         cluster_by=options.cluster,
         target_file_size=options.file_size,
         row_group_rows=options.row_group_rows,
@@ -84,7 +85,7 @@ def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
 
 
 def _publish_plan(table: Table, options: argparse.Namespace) -> Plan:
-    layout = (options.target, options.partition_by, options.cluster, options.row_group_rows)
+    layout = (options.target, options.partition_by, options.partition_by_cell, options.cluster, options.row_group_rows)
     if any(layout):
         raise GeolakeError(
             "--in-place takes the files where they lie and as they are",

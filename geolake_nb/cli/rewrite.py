@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.cli.explain import add_query_options, query_of
 from geolake_nb.cli.options import add_plan_options, geo_types, open_table, print_json, progress, run_plan
+from geolake_nb.errors import GeolakeError
+from geolake_nb.model.cells import cell
 
 if TYPE_CHECKING:
     import argparse
 
     from geolake_nb.api import Table
     from geolake_nb.api.plan import Plan
+    from geolake_nb.model.cells import Cell
 
-__all__ = ["EXAMPLE", "add_arguments", "preview_or_run", "rewrite_plan", "run"]
+__all__ = ["EXAMPLE", "add_arguments", "add_cell_option", "cells_of", "preview_or_run", "rewrite_plan", "run"]
 
 EXAMPLE = "geolake rewrite roads --cluster geom --preview"
 
@@ -22,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plan_options(parser)
     add_layout_options(parser)
     parser.add_argument("--curve", choices=["hilbert", "zorder"], default="hilbert", help="the order (default hilbert)")
-    parser.add_argument("--where", metavar="SQL", help="the partitions to rewrite, all by default")
+    add_query_options(parser, "a filter: files that may have rows that match are rewritten, others stay")
     parser.add_argument(
         "--covering", action="store_true", help="a column with the box of each row, in Parquet files (GeoParquet 1.1)"
     )
@@ -51,6 +55,28 @@ def add_layout_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row-group-rows", type=int, metavar="N", help="rows of a row group")
 
 
+def add_cell_option(parser: argparse.ArgumentParser) -> None:
+    """Declare the cells by which a table is partitioned."""
+    parser.add_argument(
+        "--partition-by-cell",
+        action="append",
+        default=[],
+        metavar="COLUMN=CELLS",
+        help="a new partition column with the cell of each geometry, such as geom=h3:5, quadkey:8 or geohash:4",
+    )
+
+
+def cells_of(options: argparse.Namespace) -> list[Cell]:
+    """The cells of the options."""
+    cells = []
+    for word in options.partition_by_cell:
+        column, equals, system = word.rpartition("=")
+        if not equals or not column:
+            raise GeolakeError(f"{word!r} is not COLUMN=CELLS", remedy="write geom=h3:5")
+        cells.append(cell(column, system))
+    return cells
+
+
 def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
     """The plan for the options, in a shell or in a cell."""
     return table.plan_rewrite(
@@ -58,7 +84,8 @@ def rewrite_plan(table: Table, options: argparse.Namespace) -> Plan:
         curve=options.curve,
         target_file_size=options.file_size,
         row_group_rows=options.row_group_rows,
-        where=options.where,
+        where=query_of(options),
+        box_crs=options.box_crs,
         covering=options.covering,
         columns=geo_types(options.column),
     )

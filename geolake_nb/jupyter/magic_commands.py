@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from geolake_nb.changes.rewrite import rewrite_filter
 from geolake_nb.cli import (
+    advise,
     catalog,
     check,
     collations,
@@ -35,6 +37,7 @@ from geolake_nb.cli import (
     sql,
     undo,
 )
+from geolake_nb.cli.advise import advice_of
 from geolake_nb.cli.collations import collation_changes
 from geolake_nb.cli.convert import convert_plan
 from geolake_nb.cli.engines import comparison_of
@@ -126,6 +129,7 @@ SUBCOMMANDS = {
         _of_shell("check", check, "%geolake check t --deep 10"),
         _of_shell("catalog", catalog, "c = %geolake catalog rest --property uri=http://localhost:8181"),
         _of_shell("layout", layout, "%geolake layout t --versions 10"),
+        _of_shell("advise", advise, "%geolake advise t --queries queries.txt"),
         _of_shell("history", history, "%geolake history t"),
         _of_shell("diff", diff, "%geolake diff t 3 5"),
         _of_shell("repair", repair, "%geolake repair t --apply"),
@@ -331,6 +335,11 @@ def _maintain(table: Table, options: Options) -> Any:
         return plan.preview(on_progress=on_progress)
 
 
+def _advise(table: Table, options: Options) -> Any:
+    with shown_progress("files") as on_progress:
+        return advice_of(table, options, on_progress)
+
+
 def _enable(table: Table, options: Options) -> Any:
     if options.columns == ["collations"]:
         return _planned(table.plan_collations(), options)
@@ -344,10 +353,18 @@ def _rewrite_dialog(table: Table, options: Options) -> Any:
 
     _refuse_apply(options)
     draft = RewriteDraft(
-        tuple(options.cluster), options.curve, options.file_size, options.row_group_rows, options.where
+        tuple(options.cluster), options.curve, options.file_size, options.row_group_rows, _where_text(table, options)
     )
     # Without a word about the layout the dialog begins with what is most often meant.
     return table.edit_rewrite() if draft == RewriteDraft() else RewriteDialog(table, draft=draft)
+
+
+def _where_text(table: Table, options: Options) -> str | None:
+    """The filter of the options as SQL, as the dialog shows it."""
+    where = query_of(options)
+    if where is None or (isinstance(where, str) and options.box_crs is None):
+        return where
+    return str(rewrite_filter(table.snapshot, where, cluster_by=options.cluster, box_crs=options.box_crs))
 
 
 def _collation_editor(table: Table, options: Options) -> Any:
@@ -415,6 +432,7 @@ _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {
     "engines": _engines,
     "check": _check,
     "layout": layout_answer,
+    "advise": _advise,
     "history": lambda table, _: table.history(),
     "diff": lambda table, options: table.diff(options.old, options.new),
     "repair": _repair,

@@ -109,9 +109,8 @@ class RewriteDialog(Editor):
         self.group_rows = control(
             ipywidgets.IntText, "row-group-rows", "Rows per row group", value=draft.row_group_rows or ROW_GROUP_ROWS
         )
-        partitions = "Partitions (SQL), all by default"
-        self.where = control(ipywidgets.Text, "where", partitions, value=draft.where or "", continuous_update=False)
-        hidden(self.where, when=not self.table.snapshot.partition_columns)
+        filter_text = "Files that may match (SQL or WKT), all by default"
+        self.where = control(ipywidgets.Text, "where", filter_text, value=draft.where or "", continuous_update=False)
         self.preview_button = button("preview", "Preview", self._preview)
         self.plan_button = button("make-plan", "Plan", self._plan, button_style="primary")
         self.bar = ipywidgets.IntProgress(min=0, max=1)

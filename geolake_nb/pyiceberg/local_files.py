@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from geolake_nb.changes.cell_columns import with_cells
 from geolake_nb.changes.clustering import keying
 from geolake_nb.errors import SchemaError, StorageError
 from geolake_nb.formats.delta.constraints import bound_columns
@@ -89,7 +90,7 @@ def _fitted(job: WriteJob, *, where: str) -> pa.Table:
     fitter = RowFitter(schema, job.geo_input)
     batches = [fitter.fit(batch) for batch in named.to_batches()]
     refuse_bad(fitter.bad, where=where)
-    rows = pa.Table.from_batches(batches, fitter.arrow)
+    rows = with_cells(pa.Table.from_batches(batches, fitter.arrow), job.cells)
     for name, key in job.keys.items():
         values = rows.column(key.source).combine_chunks()
         array = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) else values

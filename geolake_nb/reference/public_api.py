@@ -112,6 +112,7 @@ def public_classes() -> Iterator[PublicClass]:
     ['Table', 'Scan']
     """
     import geolake_nb as gl
+    from geolake_nb.api.advice import Advice
     from geolake_nb.api.catalog import Catalog, CatalogReport
     from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.maintenance import MaintenanceReport
@@ -125,7 +126,19 @@ def public_classes() -> Iterator[PublicClass]:
     from geolake_nb.scan.explanation import Explanation
     from geolake_nb.scan.layout import Layout
 
-    listed = [Table, Scan, SqlResult, EngineComparison, Plan, Report, MaintenanceReport, Layout, Explanation, Findings]
+    listed = [
+        Table,
+        Scan,
+        SqlResult,
+        EngineComparison,
+        Plan,
+        Report,
+        MaintenanceReport,
+        Layout,
+        Advice,
+        Explanation,
+        Findings,
+    ]
     listed += [GeolakeMap, Catalog, CatalogReport, ExtentMap]
     exported = [getattr(gl, name) for name in gl.__all__]
     more = [value for value in exported if inspect.isclass(value) and value not in listed]

@@ -16,6 +16,7 @@ from geolake_nb.expressions.query_window import WhyNoWindow, query_window
 from geolake_nb.model.file_table import has_column
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.statistics import BoxColumn, ScalarColumn
+from geolake_nb.scan.cell_filters import cell_filters
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import Amount, Explanation, IfComplete, Level, amounts_by_reason, reason_column
 from geolake_nb.scan.file_statistics import known_files, whole, why_no_box, with_versions_of
@@ -280,7 +281,15 @@ def explain(
         levels=_levels(snapshot, pruned, groups),
         if_complete=if_bounds_were_complete(predicate, snapshot, known, amounts, row_groups),
         engines=engine_facts(snapshot),
-        notes=tuple(dict.fromkeys([*_degree_notes(query, snapshot), *_notes(predicate, snapshot, pruned)])),
+        notes=tuple(
+            dict.fromkeys(
+                [
+                    *_degree_notes(query, snapshot),
+                    *map(str, cell_filters(query, snapshot, pruned.kept)),
+                    *_notes(predicate, snapshot, pruned),
+                ]
+            )
+        ),
         row_groups=groups,
     )
 

@@ -14,6 +14,7 @@ from geolake_nb.expressions.filter_input import query_crs, spatial_parts
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.schema import join_path
+from geolake_nb.scan.cell_filters import cell_filters
 from geolake_nb.scan.prune import SCAN_REASONS, ScanReason
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.table_format import EngineFact, TableFormat
+    from geolake_nb.scan.cell_filters import CellFilter
     from geolake_nb.scan.prune import PruneResult
 
 __all__ = [
@@ -311,6 +313,11 @@ class Explanation(LiveDisplayable):
         for part in spatial_parts(self.where):
             by_column.setdefault(join_path(part.column), {})[query_crs(part, schema).text] = None
         return {column: ", ".join(texts) for column, texts in by_column.items()}
+
+    @property
+    def cell_filters(self) -> tuple[CellFilter, ...]:
+        """The cells that the query needs of a table partitioned by place: conditions for engines without bounds."""
+        return tuple(cell_filters(self.where, self.snapshot, self.pruning.kept))
 
     @property
     def table(self) -> pa.Table:

@@ -233,6 +233,13 @@ class RowStream:
         """The same rows in at most so many tasks."""
         return RowStream(self.source.coalesce(tasks), self.read, self.columns)
 
+    def extended(self, function: Callable[[pa.RecordBatch], pa.RecordBatch], columns: SparkStruct) -> RowStream:
+        """The rows that tasks read, as a function makes them, with these columns."""
+        read = self.read
+        if read is None:
+            raise ValueError("the rows are read by Spark")
+        return RowStream(self.source, lambda batches: map(function, read(batches)), columns)
+
     def through(self, function: Callable[[Batches], Batches], schema: str, names: Sequence[str]) -> DataFrame:
         """What a function makes of these columns of the rows; rows that tasks read do not pass through the JVM."""
         read = self.read

@@ -19,6 +19,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from geolake_nb.changes.cell_columns import with_cells
 from geolake_nb.changes.sampling import SAMPLE_ROWS, ThinnedRows, chosen_parts, sample_of, some_rows
 from geolake_nb.errors import GeolakeError, RefusedError, SchemaError
 from geolake_nb.formats.delta.log_actions import decoded_path
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from geolake_nb.changes.sampling import Partition, Sample
-    from geolake_nb.changes.write_job import DeltaRows, GeoInput, IcebergRows, ParquetFileRows, ParquetRows
+    from geolake_nb.changes.write_job import DeltaRows, GeoInput, IcebergRows, ParquetFileRows, ParquetRows, WriteJob
     from geolake_nb.formats.iceberg.deleted_rows import DataFileRows
     from geolake_nb.parquet.geoparquet import GeoEncoding
     from geolake_nb.spark.applying import JobContext
@@ -297,17 +298,12 @@ def parquet_stream(
     return RowStream(spark.range(0, len(tasks), 1, max(1, len(tasks))), read, spark_schema(schema))
 
 
-def sample_parquet(
-    rows: ParquetRows,
-    schema: Schema,
-    columns: Sequence[str],
-    partition_by: Sequence[str],
-    inputs: Mapping[str, GeoInput],
-) -> Sample:
+def sample_parquet(job: WriteJob, rows: ParquetRows, columns: Sequence[str]) -> Sample:
     """About 100,000 rows of these columns, from row groups spread over the set, read in this process."""
-    tops = dict.fromkeys([*(split_path(column)[0] for column in columns), *partition_by])
-    narrow = Schema(StructType(tuple([field for field in schema.fields if field.name in tops])))
-    wanted = {path: geo_input for path, geo_input in inputs.items() if split_path(path)[0] in tops}
+    sources = [column.cell.column for column in job.cells.values()]
+    tops = dict.fromkeys([*(split_path(column)[0] for column in (*columns, *sources)), *job.partition_by])
+    narrow = Schema(StructType(tuple([field for field in job.given_schema.fields if field.name in tops])))
+    wanted = {path: geo_input for path, geo_input in job.geo_input.items() if split_path(path)[0] in tops}
     draw = np.random.default_rng(0)
     weights = np.array([file.bytes if file.groups else 0 for file in rows.files], np.int64)
     kept = ThinnedRows()
@@ -323,17 +319,16 @@ def sample_parquet(
                 kept.add(batch.take(pa.array(some_rows(len(batch), share * len(batch) / there, draw))))
     # What is read may be null as far as Arrow knows, whatever the files promise.
     arrow_schema = kept.batches[0].schema if kept.batches else FileColumns.of(narrow).arrow
-    return sample_of(pa.Table.from_batches(kept.batches, arrow_schema), columns, partition_by)
+    table = with_cells(pa.Table.from_batches(kept.batches, arrow_schema), job.cells)
+    return sample_of(table, columns, job.partition_by)
 
 
-def size_parquet(
-    rows: ParquetRows, schema: Schema, partition_by: Sequence[str], inputs: Mapping[str, GeoInput]
-) -> dict[Partition, int]:
+def size_parquet(job: WriteJob, rows: ParquetRows) -> dict[Partition, int]:
     """About how many bytes each partition takes, from the sizes of the files and a sample."""
     total = sum(file.bytes for file in rows.files)
-    if not partition_by:
+    if not job.partition_by:
         return {(): total}
-    sample = sample_parquet(rows, schema, (), partition_by, inputs)
+    sample = sample_parquet(job, rows, ())
     counts = np.bincount(sample.codes, minlength=len(sample.partitions))
     each = total / max(1, len(sample))
     return {name: int(count * each) for name, count in zip(sample.partitions, counts.tolist(), strict=True)}

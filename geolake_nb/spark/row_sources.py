@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from geolake_nb.changes.cell_columns import with_cells
 from geolake_nb.changes.sampling import SAMPLE_ROWS, partition_codes, sample_delta, sample_of
 from geolake_nb.changes.write_job import DeltaRows, IcebergRows, ParquetRows
 from geolake_nb.formats.iceberg.live_rows import sample_iceberg, size_iceberg
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType as SparkType
 
+    from geolake_nb.changes.cell_columns import CellColumn
     from geolake_nb.changes.sampling import Partition, Sample
     from geolake_nb.changes.write_job import GeoInput, InputRows, KeyColumn, WriteJob
     from geolake_nb.model.types import Field
@@ -39,31 +41,51 @@ if TYPE_CHECKING:
     from geolake_nb.storage.storage import Storage
     from geolake_nb.text.messages import Progress
 
-__all__ = ["OpenRows", "input_frame", "keyed_frame", "open_rows", "sample_frame", "sample_rows", "size_frame"]
+__all__ = [
+    "OpenRows",
+    "cell_frame",
+    "input_frame",
+    "keyed_frame",
+    "open_rows",
+    "sample_frame",
+    "sample_rows",
+    "size_frame",
+]
 
 
 def keyed_frame(frame: DataFrame, keys: Mapping[str, KeyColumn]) -> DataFrame:
     """The rows with these additional columns."""
+
+    def function(key: KeyColumn) -> Callable[[Any], Any]:
+        def keys_of(values: Any) -> Any:
+            from geolake_nb.formats.iceberg.partitions import partition_keys
+
+            return partition_keys(key.transform, key.type, values)
+
+        return keys_of
+
+    return frame.select("*", *[_strings(function(key), (key.source,)).alias(name) for name, key in keys.items()])
+
+
+def cell_frame(frame: DataFrame, cells: Mapping[str, CellColumn]) -> DataFrame:
+    """The rows with the cells of their geometries, which are WKB, as more columns."""
+    columns = [_strings(column.values, split_path(column.cell.column)).alias(name) for name, column in cells.items()]
+    return frame.select("*", *columns)
+
+
+def _strings(values_of: Callable[[Any], Any], path: Sequence[str]) -> Column:
+    """The strings that a function makes of the arrays of a column."""
     from pyspark.sql import functions as sf
-
-    sources = {name: sf.col("`" + key.source.replace("`", "``") + "`") for name, key in keys.items()}
-    return frame.select("*", *[_function(key)(sources[name]).alias(name) for name, key in keys.items()])
-
-
-def _function(key: KeyColumn) -> Callable[..., Column]:
-    import pyarrow as pa
     from pyspark.sql.pandas.functions import arrow_udf
 
-    def keys(values: Any) -> Any:
-        from geolake_nb.formats.iceberg.partitions import partition_keys
-
-        return partition_keys(key.transform, key.type, values)
+    def strings(values: Any) -> Any:
+        return values_of(values)
 
     # Spark looks at the types themselves to tell what kind of function it is.
-    keys.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    strings.__annotations__ = {"values": pa.Array, "return": pa.Array}
     make: Any = arrow_udf
-    function: Callable[..., Column] = make(keys, "string")
-    return function
+    column: Column = make(strings, "string")(sf.col(".".join(map(_quoted, path))))
+    return column
 
 
 _SEED = 20_240_607
@@ -163,7 +185,7 @@ def sample_rows(storage: Storage, job: WriteJob, columns: Sequence[str], on_prog
     if isinstance(job.rows, IcebergRows):
         return sample_iceberg(storage, job.rows, job.schema, columns, job.partition_by)
     if isinstance(job.rows, ParquetRows):
-        return sample_parquet(job.rows, job.schema, columns, job.partition_by, job.geo_input)
+        return sample_parquet(job, job.rows, columns)
     assert isinstance(job.rows, DeltaRows)
     return sample_delta(storage, job.rows, columns, on_progress=on_progress)
 
@@ -250,10 +272,14 @@ def _sample_converted(rows: IcebergRows, storage: Storage, job: WriteJob, column
 @contextlib.contextmanager
 def _parquet(rows: ParquetRows, job: WriteJob, context: JobContext) -> Iterator[OpenRows]:
     bad = BadRows(context.spark)
+    stream = parquet_stream(context.spark, rows, job.given_schema, job.geo_input, bad)
+    if job.cells:
+        cells, names = job.cells, [field.name for field in job.schema.fields]
+        stream = stream.extended(lambda batch: with_cells(batch, cells).select(names), spark_schema(job.schema))
     yield OpenRows(
-        stream=parquet_stream(context.spark, rows, job.schema, job.geo_input, bad),
-        sample=lambda columns: sample_parquet(rows, job.schema, columns, job.partition_by, job.geo_input),
-        sizes=size_parquet(rows, job.schema, job.partition_by, job.geo_input),
+        stream=stream,
+        sample=lambda columns: sample_parquet(job, rows, columns),
+        sizes=size_parquet(job, rows),
         rows=rows.rows,
     )
     bad.refuse(context.storage.location)
@@ -265,9 +291,13 @@ def _given(rows: InputRows, job: WriteJob, context: JobContext) -> Iterator[Open
     frame, inputs = input_frame(context.spark, rows, schema, job.geo_input, where=context.storage.location)
     bad = BadRows(context.spark)
     columns = () if job.ordering is None else job.ordering.columns
-    if any(path in inputs and inputs[path].encoding is not GeometryEncoding.WKB for path in columns):
-        # Keys are made of WKB.
+    if any(column.cell.column in inputs for column in job.cells.values()) or any(
+        path in inputs and inputs[path].encoding is not GeometryEncoding.WKB for path in columns
+    ):
+        # Keys and cells are made of WKB.
         frame, inputs = fitted_frame(frame, schema, inputs, bad), {}
+    if job.cells:
+        frame = cell_frame(frame, job.cells)
     if job.keys:
         frame = keyed_frame(frame, job.keys)
     yield OpenRows(

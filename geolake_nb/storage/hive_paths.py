@@ -190,11 +190,11 @@ def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
-def partition_arrays(paths: Sequence[str]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
+def partition_arrays(paths: Sequence[str], *, texts: Sequence[str] = ()) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
     """The partition columns of these files, and the names of those that only some of the files have.
 
     A name that only some have is not a column: in the others it may be in the file. Values are integers if all are,
-    dates if all are, else strings.
+    dates if all are, else strings; those named in `texts` are always strings.
 
     >>> arrays, _ = partition_arrays(["year=2023/a", "year=2024/b"])
     >>> arrays["year"].to_pylist(), partition_arrays([])
@@ -203,7 +203,10 @@ def partition_arrays(paths: Sequence[str]) -> tuple[dict[str, pa.Array], tuple[s
     rows = [partition_values(path) for path in paths]
     names = list(dict.fromkeys(name for row in rows for name in row))
     shared = [name for name in names if all(name in row for row in rows)]
-    arrays = {name: _typed([row[name] for row in rows]) for name in shared}
+    values = {name: [row[name] for row in rows] for name in shared}
+    arrays = {
+        name: pa.array(column, pa.string()) if name in texts else _typed(column) for name, column in values.items()
+    }
     return arrays, tuple(name for name in names if name not in arrays)
 
 

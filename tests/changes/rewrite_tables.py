@@ -60,8 +60,10 @@ class PointTable(LogMaker):
         return self
 
     def plan(self, **options: Any) -> Change:
+        from geolake_nb.changes.rewrite import rewrite_filter
         from geolake_nb.changes.write_job import Packing
         from geolake_nb.formats.delta.rewrite import plan_rewrite
 
-        where = options.pop("where", None)
-        return plan_rewrite(self.storage, self.open(), packing=Packing.of(**options), where=where)
+        snapshot, where = self.open(), options.pop("where", None)
+        predicate = None if where is None else rewrite_filter(snapshot, where)
+        return plan_rewrite(self.storage, snapshot, packing=Packing.of(**options), where=predicate)

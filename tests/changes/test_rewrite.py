@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from geolake_nb.changes.rewrite import rewrite_filter
 from geolake_nb.errors import PredicateError, RefusedError, SchemaError
 from geolake_nb.formats.delta.rewrite import live_rows
+from geolake_nb.model.box import Box
 from tests.changes.rewrite_tables import FIELDS, PointTable
 from tests.formats.delta.log_maker import field, vector
 
@@ -102,11 +104,45 @@ def test_a_filter_chooses_partitions(tmp_path):
     assert table.plan(cluster_by=["geom"], where="p = 7").is_empty
 
 
-def test_a_filter_on_another_column_is_refused(tmp_path):
-    table = PointTable(tmp_path, fields=(*FIELDS, field("p", "integer")), partitions=("p",))
-    table.bare("a", MB, partition={"p": "1"}).made()
-    with pytest.raises(PredicateError, match=r"'id' is not a partition column.*partition columns are: p"):
-        table.plan(cluster_by=["geom"], where="p = 1 AND id < 5")
+def test_a_filter_takes_the_files_that_may_match_by_their_bounds(tmp_path):
+    table = PointTable(tmp_path)
+    for name, span in (("west", Box(-90, 0, -80, 10)), ("east", Box(80, 0, 90, 10))):
+        table.points(name, rows=10, span=span)
+    table.points("unknown", rows=10, bounds=False).made()
+    change = table.plan(cluster_by=["geom"], where=(80, 0, 90, 10))
+    assert removed(change) == ["east", "unknown"]
+    text = "ST_Intersects(geom, ST_MakeEnvelope(80, 0, 90, 10))"
+    assert change.notes[1] == f"They may have rows that match {text}; other files stay."
+    assert json.loads(change.parameters["predicate"]) == text
+    assert removed(table.plan(cluster_by=["geom"], where=(-90, 0, -80, 10))) == ["west", "unknown"]
+    assert removed(table.plan(cluster_by=["geom"], where="NOT id IS NULL AND id < 5")) == ["west", "east", "unknown"]
+    assert table.plan(cluster_by=["geom"], where="id IS NULL").is_empty
+
+
+def test_compaction_merges_only_files_that_may_match(tmp_path):
+    table = PointTable(tmp_path)
+    for name, west in (("a", 0), ("b", 1), ("far", 90), ("far2", 91)):
+        table.points(name, rows=10, span=Box(west, 0, west + 1, 1))
+    assert removed(table.made().plan(where=(0, 0, 5, 5))) == ["a", "b"]
+    assert table.plan(where=(-20, 0, -10, 5)).notes == ("No file that may match the filter needs a rewrite.",)
+
+
+def test_a_long_filter_is_cut_in_the_history(tmp_path):
+    import shapely
+
+    table = PointTable(tmp_path).points("a", rows=5).made()
+    change = table.plan(cluster_by=["geom"], where=shapely.Point(0, 0).buffer(170, quad_segs=500))
+    assert len(change.parameters["predicate"]) < 1100
+    assert len(change.notes[1]) < 300
+
+
+def test_an_area_names_its_column_where_there_are_several(tmp_path):
+    fields = (*FIELDS, field("other", "geometry(OGC:CRS84)"))
+    table = PointTable(tmp_path, fields=fields).bare("a", MB).made()
+    snapshot = table.open()
+    assert str(rewrite_filter(snapshot, (0, 0, 1, 1), cluster_by=["other"])).startswith("ST_Intersects(other, ")
+    with pytest.raises(PredicateError, match=r"geo columns geom, other, and the area does not name one; write SQL"):
+        rewrite_filter(snapshot, (0, 0, 1, 1))
 
 
 @pytest.mark.parametrize(

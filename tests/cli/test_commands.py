@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": ["--box=11,51,12,52"],
     "engines": ["--box=11,51,12,52"],
     "layout": [],
+    "advise": ["--cluster", "geom"],
     "check": [],
 }
 
@@ -57,6 +58,7 @@ JSON_KEYS = {
     "engines": "location where rows rows_read seconds files row_groups unreadable agree verdicts engines facts",
     "layout": "location version column files bytes target_bytes share best median ratio "
     "spread_files decayed queries versions",
+    "advise": "location version queries sampled_rows files bytes reads median layouts",
     "check": "table counts findings skipped_checks",
 }
 

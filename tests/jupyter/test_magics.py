@@ -74,6 +74,7 @@ SAID = [
     ("repair t --column geom --verify", Plan),
     ("rewrite t --cluster geom --file-size 1MB", Plan),
     ("rewrite t --cluster geom --preview", Preview),
+    ("rewrite t --cluster geom --box=5,45,11,52", Plan),
     ("layout t --versions 2", Layout),
     ("maintain t", Plan),
     ("maintain t --apply --budget 1B", MaintenanceReport),

@@ -122,18 +122,19 @@ def test_what_cannot_be_planned_is_shown_and_not_raised(opened):
     assert "a row group has 1 to 1,048,576 rows" in text_of(dialog.status.value)
 
 
-def test_partitions_are_asked_for_only_where_there_are_some(opened, tmp_path):
-    assert opened.edit_rewrite().where.layout.display == "none"
+def test_a_filter_takes_files_of_partitions_and_of_places(tmp_path):
     fields = (*FIELDS, field("part", "string"))
     table = PointTable(tmp_path / "t", fields=fields, partitions=("part",))
     for part in "ab":
         table.points(f"part={part}/0.parquet", rows=50, partitionValues={"part": part})
     dialog = gl.open(table.made().folder).edit_rewrite()
-    assert dialog.where.layout.display is None
     dialog.where.value = "part = 'a'"
     dialog.plan_button.click()
     assert dialog.plan.change.reads.files == 1
     assert settings(dialog.plan)["predicate"] == "part = 'a'"
+    dialog.where.value = "POLYGON ((-1 -1, 1 -1, 1 1, -1 -1))"
+    dialog.plan_button.click()
+    assert dialog.plan.change.reads.files == 2
 
 
 def test_a_preview_is_two_maps_of_the_files(scattered):

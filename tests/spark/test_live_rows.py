@@ -87,7 +87,7 @@ def test_folders_fill_in_what_files_lack_and_files_say_what_they_have(tmp_path):
     made = job(tmp_path / "s", tmp_path / "t")
     assert made.partition_by == ("k", "n")
     assert rows(made) == [{"x": 1, "k": "a", "n": None}, {"x": 2, "k": "file", "n": None}]
-    sizes = size_parquet(made.rows, made.schema, made.partition_by, {})
+    sizes = size_parquet(made, made.rows)
     assert sizes.keys() == {("a", None), ("file", None)}
 
 
@@ -95,7 +95,7 @@ def test_a_sample_has_the_columns_that_are_asked_for(tmp_path):
     table = pa.table({"id": range(300_000), "s": pa.array([{"a": 1.0, "b": "x"}] * 300_000)})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=10_000)
     made = job(tmp_path / "a.parquet", tmp_path / "t")
-    sample = sample_parquet(made.rows, made.schema, ["id", "s.a"], (), {})
+    sample = sample_parquet(made, made.rows, ["id", "s.a"])
     assert 90_000 < len(sample) < 110_000
     assert sample.partitions == ((),)
     assert set(sample.columns["s.a"].to_pylist()) == {1.0}

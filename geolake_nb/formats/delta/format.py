@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import InputRows, Packing
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource
     from geolake_nb.formats.delta.log_segment import LogListing
     from geolake_nb.model.change import Change
@@ -193,7 +194,7 @@ class DeltaFormat(Format):
         snapshot: Snapshot,
         *,
         packing: Packing,
-        where: str | None,
+        where: Predicate | None,
         covering: bool = False,
         columns: ColumnTypes | None = None,
         files: Sequence[int] | None = None,

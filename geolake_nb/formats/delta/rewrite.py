@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from geolake_nb.changes.column_types import geo_encoding, geo_sentences, known_geo_type
-from geolake_nb.changes.rewrite import files_to_compact, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.changes.rewrite import files_to_compact, matching_files, rewrite_sentences, why_nothing
 from geolake_nb.changes.write_job import TARGET_BYTES, DeltaRows, GeoInput, WriteJob, require_writable_types
 from geolake_nb.errors import CorruptTableError, RefusedError
 from geolake_nb.formats.delta.add_action import remove_action
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.changes.write_job import Packing
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.delta.details import DeltaDetails
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import Field, GeoType
@@ -56,20 +57,20 @@ def plan_rewrite(
     snapshot: Snapshot,
     *,
     packing: Packing,
-    where: str | None = None,
+    where: Predicate | None = None,
     files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; partitions stay as they are.
 
     Without columns to cluster by, only files are rewritten that are much smaller or larger than the target, or that
-    have many deleted rows. `where` filters partitions.
+    have many deleted rows. `where` takes those that may match it.
     """
     location, details = snapshot.location, snapshot.details
     require_writable(snapshot.protocol, details.metadata, doing=Doing.REWRITE, where=location)
     require_writable_types(snapshot.schema, where=location)
     require_read_partitions(snapshot)
     ordering = packing.ordering(snapshot.schema, snapshot.partition_columns)
-    chosen = in_partitions(snapshot, where, files)
+    chosen = matching_files(snapshot, where, files)
     if ordering is None and files is None:
         chosen = files_to_compact(snapshot, chosen, packing.target_bytes)
     parameters = packing.parameters(ordering, where)
@@ -97,7 +98,7 @@ def plan_rewrite(
         base_version=snapshot.version,
         actions=remove_actions(storage, rows),
         job=job,
-        notes=tuple(rewrite_sentences(snapshot, job, chosen, size)),
+        notes=tuple(rewrite_sentences(snapshot, job, chosen, size, where=where)),
         reads=Reads(len(chosen), size),
         undo="geolake undo reverts it until VACUUM removes the old files",
         engines=engine_facts(snapshot),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from geolake_nb.changes.cell_columns import appended_cells
 from geolake_nb.changes.column_types import geo_sentences, match_rows, require_same, take_geo_columns
 from geolake_nb.changes.write_job import require_partition_columns, require_writable_types
 from geolake_nb.errors import RefusedError, SchemaError
@@ -336,7 +337,9 @@ def plan_append(
     inputs = match_rows(rows.schema, snapshot.schema, where=where)
     partitions = snapshot.partition_columns
     target = DeltaTarget.of(snapshot, data_change=True)
-    job = packing.job(rows, snapshot.schema, target, partition_by=partitions, geo_input=inputs)
+    job = packing.job(
+        rows, snapshot.schema, target, partition_by=partitions, geo_input=inputs, cells=appended_cells(snapshot)
+    )
     return Change(
         Verb.WRITE,
         DELTA,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import InputRows, Packing
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot
@@ -68,7 +69,7 @@ class HavasuFormat(IcebergFormat):
         snapshot: Snapshot,
         *,
         packing: Packing,
-        where: str | None,
+        where: Predicate | None,
         covering: bool = False,
         columns: ColumnTypes | None = None,
         files: Sequence[int] | None = None,

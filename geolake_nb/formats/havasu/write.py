@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.changes.cell_columns import appended_cells
 from geolake_nb.changes.repair.bound_sources import ScanJob
 from geolake_nb.errors import RefusedError, SchemaError
 from geolake_nb.formats.detect import require_no_table
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.repair.bound_sources import Finish
     from geolake_nb.changes.write_job import InputRows, Packing
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
@@ -92,6 +94,7 @@ def plan_append(
             rows.schema, snapshot.schema, columns, where=snapshot.location, properties=snapshot.properties
         ),
         keys=partitions.keys,
+        cells=appended_cells(snapshot),
     )
     return Change(
         Verb.WRITE,
@@ -208,7 +211,7 @@ def plan_rewrite(
     snapshot: Snapshot,
     *,
     packing: Packing,
-    where: str | None = None,
+    where: Predicate | None = None,
     files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; files stay in their partitions."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from geolake_nb.changes.rewrite import files_to_compact, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.changes.rewrite import files_to_compact, matching_files, rewrite_sentences, why_nothing
 from geolake_nb.changes.write_job import IcebergRows, WriteJob, require_writable_types
 from geolake_nb.formats.iceberg.live_rows import LAST_UPDATED, PARTITION, ROW_ID
 from geolake_nb.formats.iceberg.partitions import partition_groups
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.changes.write_job import Packing, Target
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.iceberg.partitions import PartitionTuple
     from geolake_nb.formats.iceberg.snapshot import IcebergDetails
     from geolake_nb.model.snapshot import Snapshot
@@ -38,7 +39,7 @@ def plan_snapshot_rewrite(
     snapshot: Snapshot,
     *,
     packing: Packing,
-    where: str | None,
+    where: Predicate | None,
     files: Sequence[int] | None = None,
     target_of: Callable[[tuple[PartitionTuple, ...]], Target],
     first: Sequence[str] = (),
@@ -51,7 +52,7 @@ def plan_snapshot_rewrite(
     """
     location = snapshot.location
     ordering = packing.ordering(snapshot.schema, snapshot.partition_columns)
-    chosen = in_partitions(snapshot, where, files)
+    chosen = matching_files(snapshot, where, files)
     groups, codes = partition_groups(snapshot, chosen)
     if ordering is None and files is None:
         chosen = files_to_compact(snapshot, chosen, packing.target_bytes, codes=codes)
@@ -87,7 +88,7 @@ def plan_snapshot_rewrite(
             *(json.dumps({"remove": {"path": path}}, ensure_ascii=False) for path in paths),
         ],
         job=job,
-        notes=tuple(rewrite_sentences(snapshot, job, chosen, size, codes=codes)),
+        notes=tuple(rewrite_sentences(snapshot, job, chosen, size, codes=codes, where=where)),
         reads=Reads(len(chosen), size),
         undo="geolake undo goes back to the previous snapshot, while this one is the current one",
         engines=engine_facts(snapshot),
@@ -108,7 +109,7 @@ def plan_rewrite(
     snapshot: Snapshot,
     *,
     packing: Packing,
-    where: str | None = None,
+    where: Predicate | None = None,
     files: Sequence[int] | None = None,
 ) -> Change:
     """The files that a rewrite removes, and the job that writes their rows; files stay in their partitions.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.changes.cell_columns import appended_cells
 from geolake_nb.changes.column_types import geo_sentences, lenient, match_rows, require_same, take_geo_columns
 from geolake_nb.changes.write_job import require_writable_types
 from geolake_nb.errors import RefusedError, SchemaError
@@ -77,6 +78,7 @@ def plan_append(
         partition_by=tuple(partitions.fields),
         geo_input=lenient(match_rows(rows.schema, snapshot.schema, where=snapshot.location)),
         keys=partitions.keys,
+        cells=appended_cells(snapshot),
     )
     base: dict[str, Any] = {"schema": snapshot.details.metadata.current_schema_id}
     if snapshot.details.foreign_entry_fields:

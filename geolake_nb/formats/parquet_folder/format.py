@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.changes.new_table import NewTable
     from geolake_nb.changes.write_job import InputRows, Packing
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.base import Applied, ColumnTypes, CommitContext, TableSource, VersionChoice
     from geolake_nb.model.change import Change
     from geolake_nb.model.snapshot import Snapshot, VersionInfo
@@ -86,7 +87,7 @@ class ParquetFolderFormat(Format):
         snapshot: Snapshot,
         *,
         packing: Packing,
-        where: str | None,
+        where: Predicate | None,
         covering: bool = False,
         columns: ColumnTypes | None = None,
         files: Sequence[int] | None = None,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from geolake_nb.changes.column_types import geo_sentences, lenient, take_geo_columns
-from geolake_nb.changes.rewrite import files_to_compact, in_partitions, rewrite_sentences, why_nothing
+from geolake_nb.changes.rewrite import files_to_compact, matching_files, rewrite_sentences, why_nothing
 from geolake_nb.changes.write_job import WriteJob
 from geolake_nb.errors import RefusedError
 from geolake_nb.formats.detect import require_no_owner
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from geolake_nb.changes.write_job import Packing, ParquetRows
+    from geolake_nb.expressions.predicate import Predicate
     from geolake_nb.formats.parquet_folder.snapshot import ParquetDetails
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
@@ -51,7 +52,7 @@ def plan_rewrite(
     snapshot: Snapshot,
     *,
     packing: Packing,
-    where: str | None = None,
+    where: Predicate | None = None,
     files: Sequence[int] | None = None,
     covering: bool = False,
     columns: Mapping[str, GeographyType | GeometryType] | None = None,
@@ -59,8 +60,8 @@ def plan_rewrite(
     """The files that a rewrite removes, and the job that writes their rows; partition folders stay.
 
     Without columns to cluster by, only files are rewritten that are much smaller or larger than the target.
-    `where` filters partitions. With `covering` the new files have a column with the box of each row. `columns`
-    declares the types of WKB, EWKB or WKT columns; then all files are rewritten. A single file stays one.
+    `where` takes those that may match it. With `covering` the new files have a column with the box of each row.
+    `columns` declares the types of WKB, EWKB or WKT columns; then all files are rewritten. A single file stays one.
     """
     require_no_owner(storage)
     pending = pending_change(storage, snapshot, Verb.REWRITE)
@@ -81,7 +82,7 @@ def plan_rewrite(
     partitions = snapshot.partition_columns
     ordering = packing.ordering(schema, partitions)
     coverings = _coverings(snapshot, schema) if covering else ()
-    chosen = in_partitions(snapshot, where, files)
+    chosen = matching_files(snapshot, where, files)
     if ordering is None and files is None and not coverings and not typed and name is None:
         chosen = files_to_compact(snapshot, chosen, packing.target_bytes)
     covered = json.dumps([bbox.name for bbox in coverings])
@@ -117,7 +118,7 @@ def plan_rewrite(
         actions=_take_actions(storage, rows),
         job=job,
         notes=(
-            *_notes(snapshot, job, chosen, size, name=name),
+            *_notes(snapshot, job, chosen, size, name=name, where=where),
             *geo_sentences({path: input_ for path, input_ in geo.inputs.items() if path in typed}),
             *[f"The column {sentence}." for sentence in sentences],
             *[f"A new column {bbox.name!r} has the bounding box of each row of {bbox.column}." for bbox in coverings],
@@ -132,9 +133,17 @@ def plan_rewrite(
     )
 
 
-def _notes(snapshot: Snapshot, job: WriteJob, chosen: NDArray[np.int64], size: int, *, name: str | None) -> list[str]:
+def _notes(
+    snapshot: Snapshot,
+    job: WriteJob,
+    chosen: NDArray[np.int64],
+    size: int,
+    *,
+    name: str | None,
+    where: Predicate | None,
+) -> list[str]:
     if name is None:
-        return rewrite_sentences(snapshot, job, chosen, size)
+        return rewrite_sentences(snapshot, job, chosen, size, where=where)
     order = "row order is kept" if job.ordering is None else f"sorted by {' and '.join(job.ordering.columns)}"
     return [f"{name} ({bytes_text(size)}) is rewritten as one file, {order}."]
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.errors import MissingFileError, NotATableError, StorageError
 from geolake_nb.formats.parquet_folder.format import PARQUET
+from geolake_nb.model.cells import cell_column_names
 from geolake_nb.model.file_table import FileTable, GeoStatsColumns
 from geolake_nb.model.schema import Schema, split_path, type_name
 from geolake_nb.model.snapshot import Feature, Protocol, Snapshot
@@ -165,7 +166,9 @@ def read_parquet_set(
         if view.geo_problem is not None
     ]
     schema = _union(paths, views, problems)
-    partitions, partial = partition_arrays(paths)
+    properties = _shared_properties(views)
+    # A quadkey such as 0231 is a text, though all of its characters are digits.
+    partitions, partial = partition_arrays(paths, texts=cell_column_names(properties))
     problems += [FileProblem(None, name, f"only some files are in a folder {name}=") for name in partial]
     schema = _with_partitions(schema, partitions)
     files = FileTable.of(
@@ -185,7 +188,7 @@ def read_parquet_set(
         schema,
         _protocol(views, schema),
         files,
-        _shared_properties(views),
+        properties,
         tuple(partitions),
         ParquetDetails(storage, views, tuple(problems)),
         _Scalars(views, schema, partition_bounds(paths, partitions), frozenset(partial)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from geolake_nb.changes.cell_columns import appended_cells
 from geolake_nb.changes.column_types import (
     column_option,
     geo_sentences,
@@ -21,6 +22,7 @@ from geolake_nb.formats.parquet_folder.commit import require_folder, single_file
 from geolake_nb.formats.parquet_folder.format import PARQUET
 from geolake_nb.formats.parquet_folder.journal import read_journal
 from geolake_nb.formats.parquet_folder.write_target import ParquetTarget, file_types
+from geolake_nb.model.cells import with_cell_columns
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.schema import split_path
 from geolake_nb.model.types import GeographyType, GeometryType, RasterType
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.changes.write_job import InputRows, Packing
     from geolake_nb.formats.parquet_folder.snapshot import FileProblem, ParquetDetails
+    from geolake_nb.model.cells import Cell
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.types import GeoType
@@ -149,6 +152,7 @@ def new_table_of(
     partition_by: Sequence[str],
     packing: Packing,
     properties: Mapping[str, str],
+    cells: tuple[Cell, ...] = (),
 ) -> NewTable:
     """A new table with the rows of Parquet files; without `partition_by`, their partition folders become columns."""
     require_apart(snapshot.location, target.location)
@@ -156,7 +160,7 @@ def new_table_of(
     require_one_type(snapshot, {name: type_ for name, type_ in columns.items() if not isinstance(type_, RasterType)})
     return NewTable(
         parquet_rows(snapshot),
-        snapshot.schema,
+        with_cell_columns(snapshot.schema, cells, where=snapshot.location),
         target,
         columns,
         tuple(partition_by) or snapshot.partition_columns,
@@ -164,6 +168,7 @@ def new_table_of(
         properties,
         source=snapshot.location,
         notes=tuple(partial_folders(snapshot)),
+        cells=cells,
     )
 
 
@@ -196,6 +201,7 @@ def plan_append(
         ParquetTarget.of(schema, partitions, properties=snapshot.properties),
         partition_by=partitions,
         geo_input=lenient(match_rows(rows.schema, schema, where=where)),
+        cells=appended_cells(snapshot),
     )
     return Change(
         Verb.WRITE,

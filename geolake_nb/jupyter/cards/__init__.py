@@ -28,6 +28,7 @@ def render(value: object) -> str | None:
 @cache
 def _cards() -> dict[type, Callable[[Any], str]]:
     """The function that makes the card of each class; loaded with the first card."""
+    from geolake_nb.api.advice import Advice
     from geolake_nb.api.catalog import Catalog, CatalogReport
     from geolake_nb.api.engine_comparison import EngineComparison
     from geolake_nb.api.maintenance import MaintenanceReport
@@ -50,6 +51,7 @@ def _cards() -> dict[type, Callable[[Any], str]]:
     return {
         Catalog: catalog.show_catalog,
         CatalogReport: catalog.show_catalog_report,
+        Advice: layout.show_advice,
         Diff: plan.show_diff,
         EngineComparison: engines.show_engines,
         Explanation: results.show_explanation,

@@ -9,11 +9,12 @@ from geolake_nb.jupyter.html import join, tag
 from geolake_nb.scan.explanation import bytes_text
 
 if TYPE_CHECKING:
+    from geolake_nb.api.advice import Advice
     from geolake_nb.api.maintenance import MaintenanceReport
     from geolake_nb.jupyter.html import Child, Markup
     from geolake_nb.scan.layout import Layout, LayoutVersion
 
-__all__ = ["show_layout", "show_maintenance"]
+__all__ = ["show_advice", "show_layout", "show_maintenance"]
 
 
 def show_layout(layout: Layout) -> Markup:
@@ -39,6 +40,30 @@ def show_layout(layout: Layout) -> Markup:
         None if layout.best is None else bar(layout.best, f"clustered anew: {layout.best:.1%}"),
         grid(["queries", "how many", "read", "best", "no skipping"], rows, numbers=range(1, 5)) if rows else None,
         folded("Versions", [_version(entry) for entry in layout.versions], unfolded=True) if layout.versions else None,
+    )
+
+
+def show_advice(advice: Advice) -> Markup:
+    """The layouts, the best first."""
+    about: list[tuple[str, Child]] = [
+        ("version", None if advice.version is None else str(advice.version)),
+        ("files", join(plural(advice.files, "file"), ", ", bytes_text(advice.bytes))),
+        ("queries", advice.queries),
+        ("sample", plural(advice.sampled_rows, "row")),
+    ]
+    rows: list[list[Child]] = [["as it is", f"{advice.files:,}", f"{advice.now:.1%}", "", "", ""]]
+    for entry in advice.layouts:
+        pays = "never" if entry.pays_after is None else f"{entry.pays_after:,} queries"
+        shares = [f"{share:.1%}" for share in (entry.result.share, entry.result.group_share)]
+        rows.append([name(entry.name), f"{entry.result.files:,}", *shares, bytes_text(entry.rewritten), pays])
+    columns = ["layout", "files", "reads", "reads of row groups", "rewrites", "pays after"]
+    return card(
+        "Advice",
+        title("Advice", advice.location),
+        tag("p", advice.summary),
+        facts(about),
+        grid(columns, rows, numbers=range(1, 6)),
+        tag("p", "The first one: ", tag("code", advice.layouts[0].code)),
     )
 
 
