@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import GeolakeError
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import near_names, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,7 +124,9 @@ def chosen_color(columns: Sequence[ColorColumn], color: str) -> str:
     known = {column.key for column in columns} | {IN_BROWSER}
     if color not in known:
         what = f"unknown colour {printable(color, 60)!r}"
-        raise GeolakeError(what, remedy=f"use one of: {', '.join(sorted(known))}")
+        near = near_names(color, known, 1)
+        meant = f"did you mean {near[0]}? Use" if near else "use"
+        raise GeolakeError(what, remedy=f"{meant} one of: {', '.join(sorted(known))}")
     return color
 
 

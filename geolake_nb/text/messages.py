@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SECRET_NAME",
     "Progress",
+    "near_names",
     "plural",
     "printable",
     "shortened",
@@ -70,6 +72,16 @@ def printable(text: str, length: int | None = None) -> str:
         text = text[: length + 1]  # long before it is cut, a text need not be escaped
     escaped = text if text.isprintable() else ascii(text)[1:-1]
     return escaped if length is None else shortened(escaped, length)
+
+
+def near_names(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
+    """The names that are spelled most like the wanted one, the nearest first, whatever their case.
+
+    >>> near_names("Locaton", ["id", "location", "name"]), near_names("x", ["id"])
+    (['location'], [])
+    """
+    folded = {name.casefold(): name for name in reversed(list(names))}
+    return [folded[match] for match in difflib.get_close_matches(wanted.casefold(), folded, n=count, cutoff=0.6)]
 
 
 def plural(count: int, noun: str) -> str:

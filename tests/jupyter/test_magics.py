@@ -233,7 +233,9 @@ COMPLAINTS = [
     ("%geolake open 'x", "unclosed quote"),
     ("%geolake check t --depp", "unrecognized arguments: --depp; did you mean --deep?"),
     ("%geolake explain t", "one of the arguments --where --box is required"),
-    ("%geolake explain t --where 'gem > 3'", "no column 'gem'; use one of: id"),
+    ("%geolake explain t --where 'gem > 3'", "no column 'gem'; did you mean geom?"),
+    ("%geolake explain t --where 'SELECT * FROM t WHERE id > 3'", "expected a condition, got SELECT"),
+    ("%geolake map t --color byte", "unknown colour 'byte'; did you mean bytes?"),
     ("%geolake explain t --where 'id >'", "id >"),
     ("%geolake explain t --box 1,2,3", "--box '1,2,3' is not four numbers; write --box=-10,35,30,60"),
     ("%%geolake explain t\n \n", "the filter below the line is missing"),
@@ -272,6 +274,22 @@ def test_an_error_is_one_sentence_with_a_remedy(book, t, cell, text):
     assert text in lines[0]
     assert lines[1:] == ["(--debug shows the traceback)"]
     assert "Traceback" not in ran.out
+
+
+def test_a_variable_with_a_similar_name_is_suggested(book, t):
+    book.run("roads_2024 = t")
+    line = book.complaint("%geolake check roads_2O24")
+    assert line == "geolake: neither a variable nor a path is named roads_2O24; did you mean roads_2024?"
+    assert "there is nothing at this path" in book.complaint("%geolake check 'roads_2O24'")
+
+
+def test_a_call_shows_one_sentence_and_the_traceback_when_it_is_asked_for(book, t):
+    lines = book.run("t.explain('idd > 3')", fails=True).out.strip().splitlines()
+    assert lines == ["PredicateError: no column 'idd'; use one of: id", "(%tb shows the traceback)"]
+    whole = book.run("%tb").out
+    assert "Traceback" in whole
+    assert "binding.py" in whole
+    assert "PredicateError: no column 'idd'" in whole
 
 
 def test_debug_shows_where_an_error_comes_from(book):
