@@ -36,6 +36,7 @@ def open(  # noqa: A001
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Sequence[str | os.PathLike[str]] = (),
     allow_unknown_features: bool = False,
+    follow: bool = False,
 ) -> Table:
     """Open a table from its metadata alone, without a JVM.
 
@@ -53,6 +54,7 @@ def open(  # noqa: A001
         allowed_roots: other folders whose files may be read: a shallow clone names those of its source.
         allow_unknown_features: open a Delta table with a reader feature that is not known here; its files and
             statistics may then mislead.
+        follow: move to the newest version before each call; else the table stays at its version until `refresh`.
 
     Returns:
         The table at that version, by default the newest.
@@ -91,8 +93,14 @@ def open(  # noqa: A001
         snapshot_id=whole_number("snapshot_id", snapshot_id),
         ref=branch if branch is not None else tag,
     )
-    snapshot = located.snapshot(choice)
-    return Table(snapshot, replace(located, detected=None))
+    snapshot, source_of_table = located.snapshot(choice), replace(located, detected=None)
+    if not follow:
+        return Table(snapshot, source_of_table)
+    from geolake_nb.api.following import FollowingTable
+
+    if any(given is not None for given in (version, timestamp, snapshot_id, branch, tag)):
+        raise GeolakeError("a version and follow=True are given", remedy="leave one of them out")
+    return FollowingTable(snapshot, source_of_table)
 
 
 def whole_number(name: str, value: Any, *, remedy: str = "give one that the history of the table lists") -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ class TableViews:
         """
         from geolake_nb.api.maintenance import table_layout
 
-        return table_layout(
+        layout = table_layout(
             self._this,
             queries,
             column=column,
@@ -180,6 +181,7 @@ class TableViews:
             versions=versions,
             sample=sample,
         )
+        return replace(layout, origin=self)
 
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:
         """An editor for the collations of strings, nested ones included: it plans changes and applies them.

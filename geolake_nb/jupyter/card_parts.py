@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.html import Child, Markup, tag
 from geolake_nb.jupyter.magic_words import quoted_word
 from geolake_nb.model.table_format import Answer
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from geolake_nb.model.table_format import EngineFact
+    from geolake_nb.scan.next_step import NextStep
 
 __all__ = [
     "bar",
@@ -27,8 +29,10 @@ __all__ = [
     "left_out",
     "locked_out",
     "name",
+    "next_line",
     "plural",
     "setting",
+    "stale_line",
     "time",
     "title",
 ]
@@ -68,6 +72,9 @@ _CSS = """
 .geolake-card.geolake-card td.number, .geolake-card.geolake-card th.number { text-align: right; }
 .geolake-card td.number { font-variant-numeric: tabular-nums; }
 .geolake-card code { font-family: var(--jp-code-font-family, ui-monospace, monospace); font-size: 0.95em; }
+.geolake-card td.number { white-space: nowrap; }
+.geolake-card .next { border-top: 1px solid var(--geolake-line); padding-top: 6px; margin-top: 8px; }
+.geolake-card .verdict { font-size: 1.1em; font-weight: 600; }
 .geolake-card code.command { user-select: all; background: var(--geolake-soft); padding: 1px 6px; border-radius: 4px; }
 .geolake-card details { margin: 4px 0; }
 .geolake-card summary { cursor: pointer; font-weight: 600; }
@@ -197,6 +204,39 @@ def command(*words: str) -> Markup:
     '<code class="command">%geolake check "my table"</code>'
     """
     return tag("code", " ".join(["%geolake", *map(quoted_word, words)]), class_="command")
+
+
+def next_line(step: NextStep | None) -> Markup | None:
+    """The last line of a card: the command of the next step.
+
+    >>> next_line(None) is None
+    True
+    """
+    if step is None:
+        return None
+    # As a magic; without its first character it runs in a shell as well.
+    return tag("p", tag("strong", "Next: "), tag("code", f"%{step.command}", class_="command"), class_="next")
+
+
+def stale_line(table: object) -> Markup | None:
+    """The first line of a card whose table has a newer version by now.
+
+    >>> stale_line(None) is None
+    True
+    """
+    from geolake_nb.api.table import Table
+
+    if not isinstance(table, Table):
+        return None
+    try:
+        newer = table.newer_version
+    except GeolakeError:
+        return None  # the card is about what was read
+    if newer is None:
+        return None
+    what = f"Version {newer} is newer" if table.snapshot.format.counts_versions else "A newer snapshot exists"
+    how = tag("code", "t.refresh()", class_="command")
+    return tag("p", f"{what}: refresh the table to see it. In code: ", how, class_="step", role="note")
 
 
 def left_out(shown: int, total: int, how: str) -> Markup | None:

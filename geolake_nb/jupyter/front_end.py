@@ -12,6 +12,7 @@ def display(value: object) -> None:
     from geolake_nb.api.plan import Plan
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.jupyter.rewrite_dialog import display_preview
+    from geolake_nb.jupyter.step_view import display_card
     from geolake_nb.jupyter.views import display_explanation, display_plan
     from geolake_nb.scan.explanation import Explanation
 
@@ -22,4 +23,4 @@ def display(value: object) -> None:
     elif isinstance(value, Plan):
         display_plan(value)
     else:
-        raise TypeError(f"expected an explanation, a preview or a plan, got a {type(value).__name__}")
+        display_card(value)

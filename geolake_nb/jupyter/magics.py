@@ -166,10 +166,16 @@ def _at(table: Table, name: str, options: argparse.Namespace) -> Table:
                 f"{name} is already open, and {words} applies only when opening", remedy="give the path instead"
             )
     version = options.version if options.version is not None else options.snapshot_id
-    if version is None and hasattr(options, "apply"):
+    if version is None and hasattr(options, "apply") and not _only_lists(options):
         # A change is made to the newest version, whichever version the variable has.
         return table.newest()
     return table if version is None or version == table.version else table.at(version)
+
+
+def _only_lists(options: argparse.Namespace) -> bool:
+    """Whether the command changes nothing: the collations of a table are listed at its version."""
+    wanted = ("changes", "refresh", "upgrade", "edit")
+    return all(hasattr(options, name) for name in wanted) and not any(getattr(options, name) for name in wanted)
 
 
 def _print(text: str) -> None:

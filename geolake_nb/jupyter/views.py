@@ -119,8 +119,18 @@ def display_explanation(explanation: Explanation) -> None:
 
     # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
     display({"text/html": render(explanation), "text/plain": str(explanation)}, raw=True)  # type: ignore[no-untyped-call]
-    if in_notebook() and explanation.snapshot.files.geo_columns:
-        display_live(ExplanationView(explanation).box, f"{_SHOW}: a button in a live notebook")
+    if not in_notebook():
+        return
+    import ipywidgets
+
+    from geolake_nb.jupyter.step_view import step_buttons
+
+    step = step_buttons(explanation)
+    parts = [] if step is None else [step.box]
+    if explanation.snapshot.files.geo_columns:
+        parts.append(ExplanationView(explanation).box)
+    if parts:
+        display_live(ipywidgets.VBox(parts), f"{_SHOW}: a button in a live notebook")
 
 
 class ExplanationView:
@@ -251,12 +261,20 @@ class PlanView:
         except Exception as problem:  # noqa: BLE001 - errors in this thread are not visible otherwise
             self._show_status(f"{type(problem).__name__}: {problem}", kind="error")
         else:
-            self.status.value = render(self.report) or ""
+            self._show_report(self.report)
             if self._on_done is not None:
                 self._on_done(self.report)
         finally:
             self.bar.layout.display = "none"
             self.cancel_button.disabled = True
+
+    def _show_report(self, report: Report) -> None:
+        from geolake_nb.jupyter.step_view import report_buttons
+
+        self.status.value = render(report) or ""
+        buttons = report_buttons(report)
+        if buttons is not None:
+            self.box.children = [*self.box.children, buttons.box]
 
     def _show_progress(self, done: int, total: int) -> None:
         if self._cancelled.is_set():

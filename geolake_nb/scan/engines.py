@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
 
-__all__ = ["ENGINE_FACTS", "engine_facts"]
+__all__ = ["ENGINE_FACTS", "engine_facts", "facts_by_kind"]
 
 _YES, _NO, _OPEN = Answer.YES, Answer.NO, Answer.UNKNOWN
 _TRIED = "tried with these versions"
@@ -203,6 +203,34 @@ ENGINE_FACTS: tuple[EngineFact, ...] = (
 
 
 def engine_facts(snapshot: Snapshot) -> tuple[EngineFact, ...]:
+    """What each engine does with the table, one fact for an engine: `facts_by_kind` where several kinds apply.
+
+    What is needed for one kind is needed for the table: the worst answer holds for reading and writing.
+    """
+    by_engine: dict[str, EngineFact] = {}
+    for fact in facts_by_kind(snapshot):
+        known = by_engine.get(fact.engine)
+        by_engine[fact.engine] = fact if known is None else _both(known, fact)
+    return tuple(by_engine.values())
+
+
+def _both(first: EngineFact, second: EngineFact) -> EngineFact:
+    reads, writes = _worse(first.reads, second.reads), _worse(first.writes, second.writes)
+    # Only the facts about geo types say what an engine skips by; an engine that cannot read skips nothing.
+    geo = next((fact for fact in (first, second) if fact.kind is not TableKind.DELTA_COLLATED), first)
+    skips = (_NO, _NO) if reads is _NO else (geo.skips_geometry, geo.skips_geography)
+    notes = "; ".join(dict.fromkeys(fact.note for fact in (first, second) if fact.note))
+    sources = "; ".join(dict.fromkeys(part for fact in (first, second) for part in fact.source.split("; ")))
+    return replace(
+        geo, reads=reads, writes=writes, skips_geometry=skips[0], skips_geography=skips[1], note=notes, source=sources
+    )
+
+
+def _worse(first: Answer, second: Answer) -> Answer:
+    return max(first, second, key=(_YES, _OPEN, _NO).index)
+
+
+def facts_by_kind(snapshot: Snapshot) -> tuple[EngineFact, ...]:
     """The facts that apply to the table, by its format, its features and its types.
 
     An answer on a type that the table does not have stays as it is; a table without geo types and
@@ -216,7 +244,7 @@ def engine_facts(snapshot: Snapshot) -> tuple[EngineFact, ...]:
     >>> none = pa.array([], pa.int64())
     >>> files = FileTable.of(path=pa.array([], pa.string()), bytes=none, rows=none)
     >>> plain = Snapshot(DELTA, "/t", 0, None, Schema(), Protocol("reader 1, writer 2"), files)
-    >>> engine_facts(plain)
+    >>> facts_by_kind(plain)
     ()
     """
     kinds = snapshot.format.table_kinds(snapshot)

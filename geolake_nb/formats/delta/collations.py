@@ -15,9 +15,10 @@ from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails
 from geolake_nb.formats.delta.format import collation_hints
 from geolake_nb.formats.delta.rules import newest_version
 from geolake_nb.model.collation import COLLATIONS_KEY, Collation
-from geolake_nb.model.display import Displayable
+from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import ListType, MapType, StringType
+from geolake_nb.scan.next_step import NextStep
 from geolake_nb.scan.value_scan import CollatedString
 from geolake_nb.text.json_text import edited, member, with_member
 from geolake_nb.text.messages import printable
@@ -120,7 +121,7 @@ class ColumnCollation:
 
 
 @dataclass(frozen=True, slots=True)
-class TableCollations(Displayable):
+class TableCollations(LiveDisplayable):
     """The strings of a table that compare by a collation.
 
     >>> print(TableCollations("/t", 0, ()))
@@ -130,6 +131,16 @@ class TableCollations(Displayable):
     location: str
     file_count: int
     columns: tuple[ColumnCollation, ...]
+    origin: object | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The table that was asked, where it was an open one."""
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """The plan of the statistics that are missing; `None` where none are."""
+        if not self.is_stale:
+            return None
+        # As the check does: Spark's version replaces others, and `--refresh` is refused where they differ.
+        return NextStep.of("collations", self.location, "--upgrade")
 
     @property
     def is_stale(self) -> bool:

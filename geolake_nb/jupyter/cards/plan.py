@@ -186,6 +186,15 @@ def show_report(report: Report) -> Markup:
         ("transaction", tag("code", report.transaction)),
         *metrics,
     ]
-    later = "A table that was opened before keeps its version: open it again to see this one."
+    if report.reads is not None:
+        about.insert(1, ("a query reads", f"{report.reads[1]:.1%} of the bytes, {report.reads[0]:.1%} before"))
     done = "The table already has this change: nothing was done." if report.already_applied else "Done."
-    return card("Report", head, tag("p", done, class_="good"), facts(about), tag("p", later, class_="faint"))
+    return card("Report", head, tag("p", done, class_="good"), facts(about), _later(report))
+
+
+def _later(report: Report) -> Markup | None:
+    """How to see the new version, where a table was opened before."""
+    if report.origin is None:
+        return None
+    code = tag("code", "t.refresh()", class_="command")
+    return tag("p", "A table that was opened before keeps its version until ", code, ".", class_="faint")
