@@ -20,7 +20,7 @@ from geolake_nb.errors import (
 from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.snapshot import History
 from geolake_nb.model.types import GeographyType, GeometryType, RasterType
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -511,7 +511,7 @@ class Table(TablePlans, TableViews, LiveDisplayable):
 
         if deep is not False and deep < 1:
             raise GeolakeError(
-                f"a deep check of {deep} files reads nothing",
+                f"a deep check of {plural(int(deep), 'file')} reads nothing",
                 where=self.location,
                 remedy="give how many files to read, from 1 on; --deep alone, in Python deep=True, reads all",
             )

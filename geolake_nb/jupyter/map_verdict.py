@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geolake_nb.text.messages import plural
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,7 +37,7 @@ def verdict_of(explanation: Explanation) -> dict[str, Any]:
     """Files and bytes, read and in all, with what weakens the answer."""
     read, total = explanation.read, explanation.total
     doubts = [
-        f"{amount.files:,} files: {reason.text}"
+        f"{plural(amount.files, 'file')}: {reason.text}"
         for reason, amount in explanation.by_reason().items()
         if reason.kept and reason.name in _DOUBTS
     ]

@@ -20,6 +20,7 @@ from geolake_nb.model.crs import CRS84
 from geolake_nb.model.snapshot import Snapshot
 from geolake_nb.model.types import RasterType
 from geolake_nb.scan.coverage import geo_type_of, mapped_column
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     import os
@@ -102,7 +103,7 @@ class GeolakeMap(MapWidget):
             self.explain(where, box_crs=box_crs)
 
     def __repr__(self) -> str:
-        return f"GeolakeMap({self.title!r}, {self.item_count:,} files)"
+        return f"GeolakeMap({self.title!r}, {plural(self.item_count, 'file')})"
 
     @property
     def selected(self) -> pa.Table:

@@ -13,6 +13,7 @@ from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cell_widgets import close_whole, open_whole, shown_here
 from geolake_nb.jupyter.html import tag
 from geolake_nb.scan.coverage import filtered_column
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -235,19 +236,23 @@ class PlanView:
     def _apply(self, _: object) -> None:
         if not self.agreed or self._thread is not None:
             return
+        self._cancelled.clear()
+        self.cancel_button.disabled = False
         self._lock("Running …")
+        # Until the first task is done, which a session that starts takes a while for, the bar says so.
+        self.bar.value, self.bar.max, self.bar.description = 0, 1, "starting"
         self.bar.layout.display = None
         # In its own thread, so that the kernel can handle a click on Cancel.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _cancel(self, _: object) -> None:
+        if self._thread is None:
+            self._show_status("Nothing is running; no changes were made.")
+            return
         self._cancelled.set()
         self.cancel_button.disabled = True
-        if self._thread is None:
-            self._lock("Cancelled; no changes were made.")
-        else:
-            self._show_status("Cancelling …")
+        self._show_status("Cancelling …")
 
     def _run(self) -> None:
         try:
@@ -266,7 +271,11 @@ class PlanView:
                 self._on_done(self.report)
         finally:
             self.bar.layout.display = "none"
-            self.cancel_button.disabled = True
+            self.cancel_button.disabled = self.report is not None
+            if self.report is None:
+                # Nothing was committed: the plan can be applied again.
+                self._thread = None
+                self._unlock()
 
     def _show_report(self, report: Report) -> None:
         from geolake_nb.jupyter.step_view import report_buttons
@@ -280,8 +289,15 @@ class PlanView:
         if self._cancelled.is_set():
             # The job runner handles it as an interrupt by the user.
             raise KeyboardInterrupt
-        self.bar.max, self.bar.value = total, done
-        self.bar.description = f"{done:,} of {total:,}"
+        # The total grows with each stage that Spark plans, so that it is not shown, and the bar never goes back.
+        share = done / total if total else 0.0
+        self.bar.max, self.bar.value = 1000, max(self.bar.value if self.bar.max == 1000 else 0, round(1000 * share))
+        self.bar.description = plural(done, "task") + " done"
+
+    def _unlock(self) -> None:
+        self.apply_button.disabled = not self.agreed
+        for consent in self.consents.values():
+            consent.disabled = False
 
     def _lock(self, text: str) -> None:
         self.apply_button.disabled = True

@@ -113,10 +113,10 @@ def verdict_text(explanation: Explanation) -> str:
     doubtful = {reason: files for reason, files in kept.items() if reason in _CAUSES}
     if doubtful:
         worst = max(doubtful, key=lambda reason: doubtful[reason])
-        every, one, some = _CAUSES[worst]
+        every, single, some = _CAUSES[worst]
         files = doubtful[worst]
         which = f"{files:,} of them" if files < read else plural(files, "file")
-        return f"{head}: {every if files == total else f'{which} {one if files == 1 else some}'}"
+        return f"{head}: {every if files == total else f'{which} {single if files == 1 else some}'}"
     if read < total:
         return f"{head}: the others cannot hold a matching row"
     only = next(iter(kept)) if len(kept) == 1 else None

@@ -16,6 +16,7 @@ __all__ = [
     "SECRET_NAME",
     "Progress",
     "near_names",
+    "part_of",
     "plural",
     "printable",
     "shortened",
@@ -91,6 +92,15 @@ def plural(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def part_of(count: int, total: int, noun: str) -> str:
+    """A number and of how many: the noun agrees with the latter.
+
+    >>> part_of(1, 1, "file"), part_of(1, 1200, "file")
+    ('1 of 1 file', '1 of 1,200 files')
+    """
+    return f"{count:,} of {plural(total, noun)}"
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:

@@ -185,7 +185,7 @@ def test_the_map_and_the_exports_are_those_of_the_table(book, t, name, monkeypat
     monkeypatch.setattr(Table, name, lambda self, *words, **options: calls.append((self, words, options)))
     book.run("%geolake map t --color rows" if name == "map" else "%geolake export t boxes.geojson --column geom")
     expected = (
-        ((), {"column": None, "where": None, "color": "rows"})
+        ((), {"column": None, "where": None, "color": "rows", "versions": False})
         if name == "map"
         else (("boxes.geojson",), {"column": "geom"})
     )
@@ -353,9 +353,11 @@ def test_the_overview_names_every_subcommand(book, cell):
 
 
 def test_what_a_cell_shows_is_a_card_and_a_text(book, t):
-    formats, _ = book.shell.display_formatter.format(t)
+    formats, _ = book.shell.display_formatter.format(t.files)
     assert formats["text/html"].startswith("<div")
-    assert formats["text/plain"] == str(t)
+    assert formats["text/plain"] == str(t.files)
+    assert t._repr_html_().startswith("<div")
+    assert str(t) in book.run("t").out
     assert "3 files" in book.run("%geolake files t").out
     assert "WRITE" in book.run("%geolake history t").out
 
@@ -391,13 +393,21 @@ def test_a_path_that_cannot_be_written_is_one_sentence(book, t):
         assert message == f"geolake: {path}: cannot be written: No such file or directory; give another path"
 
 
+def test_a_map_takes_the_window_the_height_and_the_versions_of_python(book, t, tmp_path):
+    shown = book.value("%geolake map t --box=9,49,12,52 --versions --height 300 --color bytes")
+    assert (shown.height, list(shown.versions), shown.color_by) == (300, [0, 1], "bytes")
+    assert str(shown.explanation.where) == str(t.explain((9, 49, 12, 52)).where)
+    path = book.value("%geolake map t -o map.html")
+    assert path.read_text().startswith("<!doctype html>")
+
+
 def test_debug_may_stand_first(book, t):
     assert isinstance(book.value("%geolake --debug check t"), Findings)
 
 
 def test_an_explanation_shows_itself_once_and_as_text_in_a_terminal(book, t):
     out = book.run("%geolake explain t --box 0,40,20,60").out
-    assert out.count("reads 3 of 3 files") == 1
+    assert out.count("reads 3 of 3 files: no file has bounds") == 1
     assert "<div" not in out
     assert "Button" not in out
 

@@ -21,7 +21,7 @@ from geolake_nb.model.types import ListType, MapType, StringType
 from geolake_nb.scan.next_step import NextStep
 from geolake_nb.scan.value_scan import CollatedString
 from geolake_nb.text.json_text import edited, member, with_member
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import part_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -174,8 +174,8 @@ def statistics_text(column: ColumnCollation, count: int) -> str:
     if not column.has_statistics:
         return "no statistics are kept of it"
     if column.wanted is None:
-        return f"no statistics in {count:,} files"
-    have = ", ".join(f"{files:,} of {count:,} files have {version}" for version, files in column.files.items())
+        return f"no statistics in {plural(count, 'file')}"
+    have = ", ".join(f"{part_of(files, count, 'file')} have {version}" for version, files in column.files.items())
     stale = f"{len(column.stale):,} stale" if column.stale else "none stale"
     return f"wants {column.wanted}: {have or 'no file has it'}; {stale}"
 

@@ -19,7 +19,7 @@ from geolake_nb.jupyter.card_parts import (
     title,
 )
 from geolake_nb.jupyter.html import join, tag
-from geolake_nb.scan.diff import coverage_text
+from geolake_nb.scan.diff import LABELS, coverage_text
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import shortened
 
@@ -43,7 +43,7 @@ def show_diff(diff: Diff) -> Markup:
     summary = diff.to_dict()
     rows: list[list[Child]] = [
         [
-            kind,
+            LABELS[kind],
             summary[kind]["files"],
             "not known" if summary[kind]["rows"] is None else summary[kind]["rows"],
             bytes_text(summary[kind]["bytes"]),
@@ -55,6 +55,7 @@ def show_diff(diff: Diff) -> Markup:
         "Difference",
         title("Difference", diff.location, versions),
         tag("p", "Nothing changed.") if diff.is_empty else None,
+        None if diff.rewrite_sentence is None else tag("p", f"{diff.rewrite_sentence}."),
         grid(["files", "number", "rows", "size"], rows, numbers=[1, 2, 3]),
         _schema(diff),
         [

@@ -14,6 +14,7 @@ from geolake_nb.jupyter.card_parts import (
     bar,
     card,
     command,
+    command_line,
     engines,
     facts,
     folded,
@@ -265,7 +266,7 @@ def _rule(rule: str) -> Markup:
 
 def _command(fix: str) -> Markup:
     """The command as a magic; without its first character it runs in a shell as well."""
-    return tag("code", f"%{fix}", class_="command")
+    return command_line(f"%{fix}")
 
 
 def _paths(finding: Finding) -> Markup:
