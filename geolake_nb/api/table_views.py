@@ -51,7 +51,8 @@ class TableViews:
 
         Args:
             column: the geo column; it may be left out where there is one.
-            color: what colours the files: `age`, `bytes`, `overlap`, `partition`, `rows` or `version`.
+            color: what colours the files: `age`, `bytes`, `overlap`, `partition`, `read` (or skipped), `rows`
+                or `version`.
             where: a filter to explain at once, as in `explain`.
             box_crs: the CRS of an area that has none of its own, as in `explain`.
             versions: add a slider over the versions of the table.

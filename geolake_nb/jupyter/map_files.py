@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["IN_BROWSER", "ColorColumn", "FilePages", "chosen_color", "color_columns", "overlap_depths"]
 
 IN_BROWSER = "overlap"
+READ = "read"
+"""Whether the query reads a file: the browser colours by the marks."""
 """The colour that the browser computes if it is not sent."""
 
 _DEEP_FILES = 4096
@@ -119,9 +121,9 @@ def chosen_color(columns: Sequence[ColorColumn], color: str) -> str:
 
     >>> chosen_color([], "height")
     Traceback (most recent call last):
-    geolake_nb.errors.GeolakeError: unknown colour 'height'; use one of: overlap
+    geolake_nb.errors.GeolakeError: unknown colour 'height'; use one of: overlap, read
     """
-    known = {column.key for column in columns} | {IN_BROWSER}
+    known = {column.key for column in columns} | {IN_BROWSER, READ}
     if color not in known:
         what = f"unknown colour {printable(color, 60)!r}"
         near = near_names(color, known, 1)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadSpeed", "file_marks", "reason_texts", "rows_estimate", "verdict_of"]
 
+_MAX_SQL = 2000
+"""A longer filter is not copied from the map."""
 _DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED", "UNUSABLE_BOUNDS"})
 
 
@@ -47,6 +49,7 @@ def verdict_of(explanation: Explanation) -> dict[str, Any]:
         "bytes": total.bytes,
         "bytes_read": read.bytes,
         "text": "; ".join([*doubts, *explanation.notes]),
+        **({"sql": where} if len(where := str(explanation.where)) <= _MAX_SQL else {}),
     }
 
 

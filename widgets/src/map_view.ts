@@ -17,6 +17,7 @@ import { Picking } from "./picking";
 import { Pointing, type Tool, boxBetween } from "./pointing";
 import { QueryWindow } from "./query_window";
 import { RowsPanel } from "./rows_panel";
+import { StepPanel } from "./step_panel";
 import { movesLittle, themeNow, watchTheme } from "./theme";
 import { Toolbar } from "./toolbar";
 
@@ -52,6 +53,7 @@ export class MapView {
   private readonly table: ItemTable;
   private readonly layers: LayersPanel;
   private readonly foot: FootLine;
+  private readonly step: StepPanel;
 
   constructor(
     parent: HTMLElement,
@@ -71,7 +73,7 @@ export class MapView {
     const run = (work: () => void): void => void this.guard.run(work);
     this.picking = new Picking(host, items, this.painter, this.card, this.rowCard, () => this.rows, this.frame, run);
     this.query = new QueryWindow(host, items, (marks) => this.painter.schedule(!marks), signal);
-    this.layers = new LayersPanel(host, () => this.painter.schedule());
+    [this.step, this.layers] = [new StepPanel(host), new LayersPanel(host, () => this.painter.schedule())];
     this.toolbar = this.makeToolbar();
     this.table = new ItemTable(host, {
       items,
@@ -89,7 +91,7 @@ export class MapView {
     });
     this.pointing = this.makePointing(signal);
     this.root.append(this.toolbar.element, el("div", { class: "glm-body" }, this.frame, this.table.element), this.rows.element, this.foot.element);
-    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.credit, this.card.element, this.rowCard.element);
+    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.credit, this.card.element, this.rowCard.element, this.step.element);
     this.layers.load(this.palette);
     this.map.addLayer(this.painter);
     this.hearTraits();
@@ -184,6 +186,7 @@ export class MapView {
       this.layers.load(this.palette);
       this.painter.schedule();
     });
+    onChange(["step"], () => this.step.sync());
     onChange(["page"], () => this.table.render());
     onChange(["row_page"], () => this.rows.renderPage());
     onChange(["row_status", "row_shapes"], (changed) => {
@@ -245,6 +248,7 @@ export class MapView {
     this.pointing.tool = tool;
     this.toolbar.showTool(tool);
     this.frame.dataset.tool = tool;
+    this.query.setTool(tool === "window");
     if (tool === "pan") this.map.dragging.enable();
     else this.map.dragging.disable();
   }
