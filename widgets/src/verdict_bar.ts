@@ -86,6 +86,7 @@ export class VerdictBar {
     this.problem.textContent = problem;
     this.problem.hidden = !problem;
     this.text.hidden = Boolean(problem);
+    this.meter.style.display = problem ? "none" : "";
     this.field.setAttribute("aria-invalid", String(Boolean(problem)));
   }
 
