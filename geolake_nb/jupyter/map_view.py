@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.expressions.filter_input import is_area, read_filter
 from geolake_nb.jupyter.export import written_file
 from geolake_nb.jupyter.html import visible
-from geolake_nb.jupyter.map_files import FilePages, chosen_color, color_columns
+from geolake_nb.jupyter.map_files import IN_BROWSER, READ, FilePages, chosen_color, color_columns
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_rows import MapRows, RowQuery
 from geolake_nb.jupyter.map_step import MapStep
@@ -447,6 +448,7 @@ class GeolakeMap(MapWidget):
     def _show_table(self, table: Table) -> None:
         """Show another version; the map stays as it is where that fails."""
         before = self._table, self.snapshot
+        color, paths = self.color_by, self.selected["path"]
         try:
             self._table, self.snapshot = table, table.snapshot
             mapped_column(self.snapshot, self.column)
@@ -454,9 +456,13 @@ class GeolakeMap(MapWidget):
         except GeolakeError:
             self._table, self.snapshot = before
             raise
+        here = pc.index_in(paths, value_set=self.snapshot.files.table["path"].combine_chunks()).drop_null()
+        if color in {"", IN_BROWSER, READ, *(column["key"] for column in traits["columns"])}:
+            traits["color_by"] = color
         with self.hold_sync():
-            # Ids and marks are those of the old files.
-            self.selected_items, self.marks, self.mark_reasons = b"", b"", []
+            # Ids and marks are those of the old files; a file that both versions have stays selected.
+            self.selected_items = pack_uint32(np.sort(here.to_numpy()))
+            self.marks, self.mark_reasons = b"", []
             self.overlays, self.overlay_data = [], []
             self.title = self._heading()
             for name, value in traits.items():

@@ -187,6 +187,8 @@ class MapWidget(DisplayedInCell, anywidget.AnyWidget):
     """lat, lng and zoom; linking it makes two maps move together."""
     notes = traitlets.Dict().tag(sync=True)
     """Shown under the map: no_bounds, flagged, problems as pairs of text and count."""
+    basemap = traitlets.Enum(["", "none", "land", "borders", "tiles"], default_value="").tag(sync=True)
+    """What lies under the data; empty means the tiles where a server is given, else the land with borders."""
     tile_url = traitlets.Unicode("").tag(sync=True)
     """A tile server of the user's choice; empty means the land inside the bundle and no request."""
     attribution = traitlets.Unicode("").tag(sync=True)

@@ -80,3 +80,13 @@ def test_unknown_messages_and_maps_with_bounds_do_nothing(tmp_path):
     for message in ({"type": "step", "action": "drop"}, {"type": "step"}, "step", None):
         shown._handle_custom_msg(message, [])
     assert shown.step == {}
+
+
+def test_the_slider_keeps_the_colour_and_the_selection(tmp_path):
+    shown = gl.open(small_tables.make_delta(tmp_path / "roads")).map(versions=True, color="bytes")
+    shown.color_by = "rows"
+    shown.select([0, 2])
+    shown.version = 0  # which has the first file alone
+    assert (shown.color_by, shown.selected["path"].to_pylist()) == ("rows", ["part-0.parquet"])
+    shown.version = 1
+    assert (shown.color_by, shown.selected["path"].to_pylist()) == ("rows", ["part-0.parquet"])

@@ -315,6 +315,51 @@ def test_the_colours_are_named_as_in_python_and_read_or_skipped_has_a_legend(sho
         assert part.bounding_box()["height"] < before["height"]
 
 
+def test_the_basemap_is_chosen_and_a_server_without_tiles_gives_way_to_the_land(show):
+    shown = show(specimens(tile_url="data:image/png;base64,none#{z}/{x}/{y}", attribution="somebody"))
+    message = shown.page.locator(".glm-ground-message")
+    message.wait_for()
+    assert message.inner_text() == "The tiles cannot be loaded: the built-in land is shown instead"
+    assert shown.page.locator(".glm-credit").inner_text() == ""
+    shown.page.get_by_role("button", name="Layers").click()
+    basemaps = shown.page.get_by_label("Basemap")
+    assert basemaps.input_value() == "borders"
+    assert basemaps.locator("option").all_inner_texts() == ["none", "land", "land and borders", "tiles"]
+    drawn = "document.querySelector('.glm-data').toDataURL()"
+    pictures = set()
+    for mode in ("borders", "land", "none"):
+        basemaps.select_option(mode)
+        shown.settle()
+        pictures.add(shown.page.evaluate(drawn))
+        assert shown.ask("map.get('basemap')") == mode
+    assert len(pictures) == 3
+
+
+def test_the_map_goes_to_coordinates_and_is_saved_as_a_picture(show):
+    shown = show(specimens())
+    shown.page.get_by_role("button", name="Layers").click()
+    field = shown.page.get_by_label("Go to longitude, latitude")
+    field.fill("13.4")
+    field.press("Enter")
+    assert "Write longitude, latitude: such as 13.4, 52.5" in shown.page.locator(".glm-layers").inner_text()
+    field.fill("13.4, 52.5")
+    field.press("Enter")
+    shown.settle()
+    view = shown.ask("map.get('view')")
+    wait_until(shown.page, "window.geolakeMap.get('view').zoom >= 8")
+    view = shown.ask("map.get('view')")
+    np.testing.assert_allclose([view["lng"], view["lat"]], [13.4, 52.5], atol=0.01)
+    with shown.page.expect_download() as download:
+        shown.page.get_by_role("button", name="Save as PNG").click()
+    assert download.value.suggested_filename == "specimens.png"
+    with open(download.value.path(), "rb") as file:
+        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+    shown.page.get_by_role("button", name="Full screen").click()
+    wait_until(shown.page, "document.fullscreenElement !== null")
+    shown.page.get_by_role("button", name="Full screen").click()
+    wait_until(shown.page, "document.fullscreenElement === null")
+
+
 def test_density_at_100_000_shows_the_largest_count_that_a_histogram_finds(show):
     rng = np.random.default_rng(7)
     points = np.clip(rng.normal([10, 45], [30, 12], (100_000, 2)), [-179, -84], [179, 84])

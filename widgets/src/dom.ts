@@ -32,6 +32,8 @@ const ICONS = {
   layers: "M8 2 1.8 5.4 8 8.8l6.2-3.4zM1.8 8.2 8 11.6l6.2-3.4M1.8 11 8 14.4l6.2-3.4",
   table: "M2 3h12v10H2zM2 6.3h12M2 9.6h12M6.5 6.3V13",
   rows: "M2.5 4h.01M2.5 8h.01M2.5 12h.01M5.5 4H14M5.5 8H14M5.5 12H14",
+  full: "M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4M5 5h6v6H5z",
+  picture: "M2 3h12v10H2zM2 11l3.5-3.5 3 3L11 8l3 3M10.5 6h.01",
   undo: "M6 3 2.5 6.5 6 10M2.5 6.5H10a3.5 3.5 0 0 1 0 7H7",
   close: "M4 4l8 8M12 4l-8 8",
   previous: "M10 3 5 8l5 5",

@@ -134,6 +134,7 @@ export interface Traits {
   version: number;
   view: MapView;
   notes: Notes;
+  basemap: "" | "none" | "land" | "borders" | "tiles";
   tile_url: string;
   attribution: string;
   theme: "auto" | "light" | "dark";
@@ -171,6 +172,7 @@ export const DEFAULTS: Traits = {
   version: 0,
   view: {},
   notes: {},
+  basemap: "",
   tile_url: "",
   attribution: "",
   theme: "auto",

@@ -10,6 +10,8 @@ export interface ToolbarTarget {
   fit(): void;
   fitSelection(): void;
   colorBy(key: string): void;
+  fullScreen(): void;
+  savePicture(): void;
   toggleLayers(): boolean;
   toggleTable(): boolean;
   toggleRows(): boolean;
@@ -55,6 +57,7 @@ export class Toolbar {
       ),
       el("label", { class: "glm-label" }, el("span", { text: "Colour" }), this.colours),
       group("Panels", layers, this.tableButton, this.rowsButton),
+      group("Map", iconButton("full", "Full screen", () => target.fullScreen()), iconButton("picture", "Save as PNG", () => target.savePicture())),
     );
   }
 

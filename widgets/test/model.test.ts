@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pageHost } from "../src/hosts";
 import { bytesOf, columnValues, float64s, marksOf, overlayParts, ringsOf, typedWindow, windowBetween, windowOf, windowWkt } from "../src/model";
+import { typedPlace } from "../src/map_actions";
 import { worldX } from "../src/mercator";
 
 test("numbers are read from a view at an odd offset of a larger message", () => {
@@ -61,6 +62,12 @@ test("what is typed is a window, or a sentence says what is wrong", () => {
 test("a window is copied as WKT, in two parts over the antimeridian", () => {
   assert.equal(windowWkt([1, 2, 3, 4]), "POLYGON ((1 2, 3 2, 3 4, 1 4, 1 2))");
   assert.equal(windowWkt([170, 0, -170, 1]), "MULTIPOLYGON (((170 0, 180 0, 180 1, 170 1, 170 0)), ((-180 0, -170 0, -170 1, -180 1, -180 0)))");
+});
+
+test("a place is two numbers, longitude first", () => {
+  assert.deepEqual(typedPlace("13.4, 52.5"), { longitude: 13.4, latitude: 52.5 });
+  for (const wrong of ["", "13.4", "a, b", "1, 2, 3"]) assert.equal(typedPlace(wrong), "Write longitude, latitude: such as 13.4, 52.5");
+  assert.equal(typedPlace("13, 520"), "The latitude is beyond 90 degrees: write longitude, latitude");
 });
 
 test("two corners make a window within 180 degrees, on whatever copy of the world they were drawn", () => {
