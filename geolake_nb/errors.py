@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ __all__ = [
     "VersionError",
 ]
 
+_SHOWN_ORPHANS = 10
+
 
 class GeolakeError(Exception):
     """The base class of every error that this package raises on purpose.
@@ -58,6 +61,45 @@ class GeolakeError(Exception):
         self.remedy = remedy
         message = what if where is None else f"{where}: {what}"
         super().__init__(message if remedy is None else f"{message}; {remedy}")
+        self._was_shown = False
+
+    def _render_traceback_(self) -> list[str]:
+        """The lines that IPython shows of it: the message at first, and the traceback when it is asked for again."""
+        if self._was_shown:
+            return "".join(traceback.format_exception(self)).splitlines()
+        self.show_traceback()
+        return [*self.message_lines(), "(%tb shows the traceback)"]
+
+    def show_traceback(self) -> None:
+        """Have IPython show the traceback from now on, and not the message alone.
+
+        Example:
+            >>> error = GeolakeError("no column 'gem'")
+            >>> error.show_traceback()
+            >>> error._render_traceback_()
+            ["geolake_nb.errors.GeolakeError: no column 'gem'"]
+        """
+        self._was_shown = True
+
+    def message_lines(self, source: str | None = None) -> list[str]:
+        """The lines that a notebook shows of the error.
+
+        Args:
+            source: what the first line names; by default the class of the error.
+
+        Returns:
+            The message, without control characters.
+
+        Example:
+            >>> GeolakeError("no column 'gem'").message_lines()
+            ["GeolakeError: no column 'gem'"]
+        """
+        return [f"{source or type(self).__name__}: {_visible(str(self))}"]
+
+
+def _visible(text: str) -> str:
+    """The text with escapes for what has no shape in a terminal: a table may have given a part of it."""
+    return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in text)
 
 
 class SchemaError(GeolakeError, ValueError):
@@ -230,3 +272,20 @@ class JobError(GeolakeError):
     ) -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.orphans = tuple(orphans)
+
+    def message_lines(self, source: str | None = None) -> list[str]:
+        """The lines that a notebook shows of the error.
+
+        Args:
+            source: what the first line names; by default the class of the error.
+
+        Returns:
+            The message, and the first of the leftover files.
+
+        Example:
+            >>> JobError("the job was cancelled", orphans=["a.parquet"]).message_lines()
+            ['JobError: the job was cancelled', '  leftover file: a.parquet']
+        """
+        more = len(self.orphans) - _SHOWN_ORPHANS
+        lines = [f"  leftover file: {_visible(path)}" for path in self.orphans[:_SHOWN_ORPHANS]]
+        return [*super().message_lines(source), *lines, *([f"  and {more:,} more leftover files"] if more > 0 else [])]

@@ -9,7 +9,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from geolake_nb.errors import GeolakeError, OpenError
+from geolake_nb.api.vector_files import is_vector_file, not_a_table
+from geolake_nb.errors import GeolakeError, NotATableError, OpenError
 from geolake_nb.formats.base import TableSource, VersionChoice
 from geolake_nb.formats.open_source import catalog_source, catalog_table, source_at
 from geolake_nb.formats.registry import ICEBERG
@@ -36,6 +37,7 @@ def open(  # noqa: A001
     storage_options: Mapping[str, str] | None = None,
     allowed_roots: Sequence[str | os.PathLike[str]] = (),
     allow_unknown_features: bool = False,
+    follow: bool = False,
 ) -> Table:
     """Open a table from its metadata alone, without a JVM.
 
@@ -43,7 +45,8 @@ def open(  # noqa: A001
 
     Args:
         source: a path, a URL, a glob of Parquet files, an Iceberg `metadata.json`, the name of a table in an Iceberg
-            catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table.
+            catalog (`catalog.namespace.table`) or in the running Spark session, a deltalake or a pyiceberg table; or
+            the list of all Parquet files of a folder.
         version: a version of a Delta table.
         timestamp: the newest version at that time, as a datetime or as ISO 8601 text; without a zone it is UTC.
         snapshot_id: a snapshot of an Iceberg or Havasu table.
@@ -53,6 +56,7 @@ def open(  # noqa: A001
         allowed_roots: other folders whose files may be read: a shallow clone names those of its source.
         allow_unknown_features: open a Delta table with a reader feature that is not known here; its files and
             statistics may then mislead.
+        follow: move to the newest version before each call; else the table stays at its version until `refresh`.
 
     Returns:
         The table at that version, by default the newest.
@@ -89,7 +93,13 @@ def open(  # noqa: A001
         snapshot_id=whole_number("snapshot_id", snapshot_id),
         ref=branch if branch is not None else tag,
     )
-    return table_of(located, choice)
+    if not follow:
+        return table_of(located, choice)
+    from geolake_nb.api.following import FollowingTable
+
+    if any(given is not None for given in (version, timestamp, snapshot_id, branch, tag)):
+        raise GeolakeError("a version and follow=True are given", remedy="leave one of them out")
+    return FollowingTable(located.snapshot(choice), replace(located, detected=None))
 
 
 def table_of(source: TableSource, choice: VersionChoice | None = None) -> Table:
@@ -137,12 +147,31 @@ def _find(source: Any, options: dict[str, str]) -> TableSource:
         from geolake_nb.formats.iceberg.catalogs import from_pyiceberg
 
         return catalog_source(from_pyiceberg(source), options)
+    if module.startswith(("geopandas", "pandas", "pyarrow", "polars", "pyspark")) or is_vector_file(source):
+        raise not_a_table(source)
+    if isinstance(source, list | tuple) and source and all(isinstance(file, str | os.PathLike) for file in source):
+        return source_at(_folder_of([os.fspath(file) for file in source]), options, named=named_source)
     if not isinstance(source, str | os.PathLike):
         raise GeolakeError(
             f"expected a table, got a {type(source).__name__}",
             remedy="give a path, a URL, a table's name, a deltalake.DeltaTable or a pyiceberg table",
         )
     return source_at(os.fspath(source), options, named=named_source)
+
+
+def _folder_of(files: list[str]) -> str:
+    """The folder whose Parquet files are exactly these."""
+    import glob
+
+    folders = {os.path.dirname(file) or "." for file in files}
+    folder = folders.pop()
+    listed = {os.path.abspath(file) for file in glob.glob(os.path.join(glob.escape(folder), "*.parquet"))}
+    if folders or listed != {os.path.abspath(file) for file in files}:
+        raise NotATableError(
+            "a list of files is a table only where it is all Parquet files of a folder",
+            remedy="give the folder, or a glob such as 'data/part-*.parquet'",
+        )
+    return folder
 
 
 def named_source(name: str, options: dict[str, str]) -> TableSource | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.model.change import Verb
-from geolake_nb.model.display import Displayable, LiveDisplayable
+from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import plural, printable, shortened
 
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from geolake_nb.api.table import Table
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.formats.base import TableSource
     from geolake_nb.model.change import Change
+    from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.text.messages import Progress
 
 __all__ = ["Plan", "Report", "base_text", "change_dict", "change_text"]
@@ -29,6 +31,7 @@ __all__ = ["Plan", "Report", "base_text", "change_dict", "change_text"]
 _WIDTH = 100
 _SHOWN_ACTIONS = 5
 _ENGINE_WIDTH = 27
+_CHANGES_READS = frozenset({"repair", "rewrite"})
 
 
 def change_text(change: Change, *, actions: int = _SHOWN_ACTIONS) -> str:
@@ -115,8 +118,10 @@ class Plan(LiveDisplayable):
         undo       geolake undo reverts it
     """
 
-    def __init__(self, change: Change, source: TableSource) -> None:
+    def __init__(self, change: Change, source: TableSource, *, origin: Table | None = None) -> None:
         self.change = change
+        self.origin = origin
+        """The table that was planned on; `None` where the plan makes a new one."""
         self.transaction = str(uuid.uuid4())
         """The id of the commit in the history of the table."""
         self._source = source
@@ -247,12 +252,14 @@ class Plan(LiveDisplayable):
             metrics=done.metrics,
             seconds=time.perf_counter() - started,
             already_applied=done.already_applied,
+            origin=self.origin,
             _source=self._source,
+            _before=None if self.origin is None else self.origin.snapshot,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Report(Displayable):
+class Report(LiveDisplayable):
     """What a plan did.
 
     Example:
@@ -273,7 +280,10 @@ class Report(Displayable):
     seconds: float
     already_applied: bool = False
     """Whether the change was already applied, so that nothing was done."""
+    origin: Table | None = field(default=None, repr=False, compare=False)
+    """The table that was planned on; `None` where a new table was made."""
     _source: TableSource | None = field(default=None, repr=False, compare=False)
+    _before: Snapshot | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         head = f"{self.verb} {printable(self.location)}"
@@ -307,6 +317,44 @@ class Report(Displayable):
             "seconds": self.seconds,
         }
 
+    @property
+    def reads(self) -> tuple[float, float] | None:
+        """The share of the bytes that a query reads before and after the change, over windows where the rows are.
+
+        `None` for a new table, for one without a geo column or without files, and where the table cannot be read.
+        """
+        from geolake_nb.scan.layout import read_share
+
+        if self._before is None or self.version is None or self.verb not in _CHANGES_READS:
+            return None
+        try:
+            shares = read_share(self._before), read_share(self.table().snapshot)
+        except GeolakeError:
+            return None
+        return None if shares[0] is None or shares[1] is None else (shares[0], shares[1])
+
+    def table(self) -> Table:
+        """The table at its newest version.
+
+        Returns:
+            The table, opened again.
+
+        Raises:
+            GeolakeError: the report does not know how the table was opened.
+
+        Example:
+            >>> report = t.plan_repair().apply()
+            >>> report.table().version, t.version
+            (2, 1)
+        """
+        from geolake_nb.api.opening import placed
+        from geolake_nb.api.table import Table
+
+        if self._source is None:
+            raise GeolakeError("the report does not know how its table was opened", where=self.location)
+        source = placed(self._source)
+        return Table(source.snapshot(), source)
+
     def undo(self, *, spark: SparkSession | None = None, single_writer: bool = False) -> Report:
         """Undo the change with a new commit, unless later commits depend on it.
 
@@ -326,14 +374,9 @@ class Report(Displayable):
             >>> report.undo().version
             3
         """
-        from geolake_nb.api.opening import placed
-        from geolake_nb.api.table import Table
-
         if self.version is None or self._source is None:
             raise GeolakeError("there is nothing to undo", where=self.location)
-        source = placed(self._source)
-        table = Table(source.snapshot(), source)
-        return table.plan_undo(self.version).apply(spark=spark, single_writer=single_writer)
+        return self.table().plan_undo(self.version).apply(spark=spark, single_writer=single_writer)
 
 
 def _counted(name: str, value: int) -> str:

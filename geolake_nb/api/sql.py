@@ -14,7 +14,7 @@ from geolake_nb.model.box import Box
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.types import GeometryType
 from geolake_nb.scan.scan_rows import ScanMetrics
-from geolake_nb.text.messages import shortened
+from geolake_nb.text.messages import part_of, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,7 +43,7 @@ class TableRead:
     is_plan: bool = False
 
     def __str__(self) -> str:
-        planned = f"{self.metrics.files_planned:,} of {self.metrics.files_total:,} files, read by Spark"
+        planned = f"{part_of(self.metrics.files_planned, self.metrics.files_total, 'file')}, read by Spark"
         return f"{self.table}: {planned if self.is_plan else self.metrics}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,10 @@ from geolake_nb.errors import (
     NoGeoColumnError,
     StorageError,
 )
-from geolake_nb.model.display import Displayable
+from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.snapshot import History
 from geolake_nb.model.types import GeographyType, GeometryType, RasterType
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,13 +43,14 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Protocol, Snapshot
     from geolake_nb.scan.diff import Diff
     from geolake_nb.scan.explanation import Explanation
+    from geolake_nb.scan.next_step import NextStep
     from geolake_nb.scan.wkb_sample import WkbSample
     from geolake_nb.text.messages import Progress
 
 __all__ = ["Table"]
 
 
-class Table(TablePlans, TableViews, Displayable):
+class Table(TablePlans, TableViews, LiveDisplayable):
     """A table at one version, read from its metadata; methods that read data files say so.
 
     Example:
@@ -157,6 +159,41 @@ class Table(TablePlans, TableViews, Displayable):
             return Table(self._source.snapshot(), self._source)
         entries = self.history(newest=1)
         return self if not entries or entries[0].version == self.version else self.at(entries[0].version)
+
+    @property
+    def newer_version(self) -> int | None:
+        """The newest version where this table is at an earlier one, else `None`: looks at the log or the metadata."""
+        if not self._format.has_versions:
+            return None
+        entries = self.history(newest=1)
+        return None if not entries or entries[0].version == self.version else entries[0].version
+
+    def refresh(self) -> Table:
+        """Move this table to its newest version; `gl.open(..., follow=True)` does so before each call.
+
+        Returns:
+            This table.
+
+        Example:
+            >>> report = t.plan_repair().apply()
+            >>> t.version, t.refresh().version, t.version
+            (1, 2, 2)
+        """
+        self.snapshot = self.newest().snapshot
+        self.__dict__.pop("untyped_wkb", None)
+        return self
+
+    @property
+    def next_step(self) -> NextStep:
+        """What to do next: a geo type, bounds or maintenance where they are missing, else a check."""
+        from geolake_nb.checks.rules.untyped_wkb import typing_command
+        from geolake_nb.scan.next_step import NextStep, table_step
+
+        commands = (typing_command(self.snapshot, column) for column in self.untyped_wkb.columns)
+        untyped = next((command for command in commands if command is not None), None)
+        if untyped is not None:
+            return NextStep.of_command(untyped)
+        return table_step(self.snapshot) or NextStep.of("check", self.location)
 
     def diff(self, old: int, new: int | None = None) -> Diff:
         """What changed between two versions: files, schema, and how many files have bounds.
@@ -339,9 +376,10 @@ class Table(TablePlans, TableViews, Displayable):
 
         groups = self.row_groups() if row_groups else None
         with self._with_wkb_hint():
-            return explain(
+            answer = explain(
                 self.snapshot, where, column=column, box_crs=box_crs, row_groups=groups, collator=collator_of(spark)
             )
+        return replace(answer, origin=self)
 
     def scan(
         self,
@@ -473,7 +511,7 @@ class Table(TablePlans, TableViews, Displayable):
 
         if deep is not False and deep < 1:
             raise GeolakeError(
-                f"a deep check of {deep} files reads nothing",
+                f"a deep check of {plural(int(deep), 'file')} reads nothing",
                 where=self.location,
                 remedy="give how many files to read, from 1 on; --deep alone, in Python deep=True, reads all",
             )
@@ -496,7 +534,7 @@ class Table(TablePlans, TableViews, Displayable):
             evidence["missing"] = self.files.table.select(["path"]).take(pa.array(gone, pa.int64()))
         if footers:
             evidence["wkb"] = self.untyped_wkb
-        return check(self.snapshot, RULES, **evidence, others=others)
+        return replace(check(self.snapshot, RULES, **evidence, others=others), origin=self)
 
     @cached_property
     def untyped_wkb(self) -> WkbSample:
@@ -556,7 +594,7 @@ class Table(TablePlans, TableViews, Displayable):
         """The collations of the strings, for which versions there are statistics, and which files lack them."""
         from geolake_nb.formats.delta.collations import table_collations
 
-        return table_collations(self.snapshot)
+        return replace(table_collations(self.snapshot), origin=self)
 
     def _position(self, path: str) -> int:
         """The row of a data file in the file table."""

@@ -481,7 +481,7 @@ class TablePlans:
         return self._plan(change)
 
     def plan_undo(self, version: int | None = None) -> Plan:
-        """Undo the change that made a version, with a new commit.
+        """Undo the change that made a version, with a new commit on the newest version, whichever this table has.
 
         Args:
             version: the version to undo; by default the newest that this package made and that is not undone.
@@ -498,7 +498,8 @@ class TablePlans:
             3
         """
         chosen = whole_number("version", version)
-        return self._plan(self._changeable().plan_undo(self._storage, self.snapshot, chosen))
+        newest = cast("Table", self).newest()
+        return newest._plan(newest._changeable().plan_undo(newest._storage, newest.snapshot, chosen))
 
     def plan_forget(self, version: int | None = None) -> Plan:
         """Delete the backups that a set of Parquet files keeps for undo.
@@ -530,4 +531,5 @@ class TablePlans:
         from geolake_nb.api.plan import Plan
 
         # The root of a file or a pattern is the folder that they are in.
-        return Plan(of_table(change, self.snapshot), replace(self._source, storage=self._storage))
+        source = replace(self._source, storage=self._storage)
+        return Plan(of_table(change, self.snapshot), source, origin=cast("Table", self))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class TableViews:
 
         Args:
             column: the geo column; it may be left out where there is one.
-            color: what colours the files: `age`, `bytes`, `overlap`, `partition`, `rows` or `version`.
+            color: what colours the files: `age`, `bytes`, `overlap`, `partition`, `read` (or skipped), `rows`
+                or `version`.
             where: a filter to explain at once, as in `explain`.
             box_crs: the CRS of an area that has none of its own, as in `explain`.
             versions: add a slider over the versions of the table.
@@ -172,7 +174,7 @@ class TableViews:
         """
         from geolake_nb.api.maintenance import table_layout
 
-        return table_layout(
+        layout = table_layout(
             self._this,
             queries,
             column=column,
@@ -180,6 +182,7 @@ class TableViews:
             versions=versions,
             sample=sample,
         )
+        return replace(layout, origin=self)
 
     def edit_collations(self, *, spark: SparkSession | None = None) -> CollationEditor:
         """An editor for the collations of strings, nested ones included: it plans changes and applies them.

@@ -10,7 +10,8 @@ from geolake_nb.api.input_rows import input_rows
 from geolake_nb.errors import GeolakeError, RefusedError
 from geolake_nb.formats.registry import FORMATS, HAVASU, ICEBERG, PARQUET
 from geolake_nb.model.cells import partition_columns, properties_of_cells, with_cell_columns, with_crs_of
-from geolake_nb.model.types import parse_column_types
+from geolake_nb.model.types import GeographyType, GeometryType, parse_column_types
+from geolake_nb.scan.layout_model import has_one_value
 from geolake_nb.storage.storage import Storage
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from geolake_nb.api.plan import Plan, Report
+    from geolake_nb.changes.write_job import InputRows
     from geolake_nb.formats.base import Format, TableSource
     from geolake_nb.model.cells import PartitionBy
     from geolake_nb.model.change import Change
@@ -41,7 +43,7 @@ def write(
     columns: ColumnTypesInput | None = None,
     mode: str = "create",
     partition_by: PartitionBy = (),
-    cluster_by: str | Sequence[str] = (),
+    cluster_by: str | Sequence[str] | None = None,
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
     properties: Mapping[str, str | int] | None = None,
@@ -56,7 +58,8 @@ def write(
     the rows (integers), and refused otherwise. An existing table defines its columns itself.
 
     Args:
-        rows: a DataFrame of Spark, or any Arrow-compatible object: a pyarrow table, a pandas or geopandas frame.
+        rows: a DataFrame of Spark, or any Arrow-compatible object: a pyarrow table, a pandas or geopandas frame. Or the
+            path of a GeoJSON, GeoPackage, FlatGeobuf or Shapefile, which pyogrio reads.
         path: a location, or for Iceberg `catalog.namespace.table`: the catalog chooses the location of a new table. An
             existing table may be one of PyIceberg.
         format: `delta`, `havasu`, `iceberg` or `parquet`.
@@ -67,7 +70,8 @@ def write(
         mode: `create`, `append` or, for Havasu, `overwrite`.
         partition_by: a column, or columns, by which a new table is partitioned; `gl.cell("geom", "h3:5")` is a new
             column with the cell of each row. Appended rows get its values as well; those that they have are replaced.
-        cluster_by: a column, or columns, by which rows are clustered.
+        cluster_by: a column, or columns, by which rows are clustered; `()` keeps their order. By default rows in memory
+            that fill more than one file are clustered by their geo column, where there is one.
         target_file_size: the size of the files, as bytes or as text such as `128MB`.
         row_group_rows: how many rows a row group gets at most, by default 65,536.
         properties: the properties of a new table: strings, numbers, True and False.
@@ -128,7 +132,7 @@ def plan_write(
     columns: ColumnTypesInput | None = None,
     mode: str = "create",
     partition_by: PartitionBy = (),
-    cluster_by: str | Sequence[str] = (),
+    cluster_by: str | Sequence[str] | None = None,
     target_file_size: int | str = "128MB",
     row_group_rows: int | None = None,
     properties: Mapping[str, str | int] | None = None,
@@ -136,8 +140,9 @@ def plan_write(
 ) -> Plan:
     """The plan of `write`, to be read before it is applied."""
     from geolake_nb.api.plan import Plan
+    from geolake_nb.api.vector_files import is_vector_file, read_vector_file
     from geolake_nb.changes.new_table import NewTable
-    from geolake_nb.changes.write_job import Packing
+    from geolake_nb.changes.write_job import Packing, size_of
     from geolake_nb.model.change import of_table
 
     form = _format(format)
@@ -146,13 +151,15 @@ def plan_write(
     checked = _properties(properties)
     types = parse_column_types(columns, checked)
     source = _target(path, storage_options, form, new=mode == "create")
+    if is_vector_file(rows):
+        rows = read_vector_file(rows)
+    given = input_rows(rows, types, source.storage.location)
     packing = Packing.of(
-        cluster_by=cluster_by,
+        cluster_by=_clustered_by(given, types, size_of(target_file_size)) if cluster_by is None else cluster_by,
         target_file_size=target_file_size,
         row_group_rows=row_group_rows,
         where=source.storage.location,
     )
-    given = input_rows(rows, types, source.storage.location)
     if mode == "create":
         names, cells = partition_columns(partition_by)
         cells = with_crs_of(cells, given.schema, types)
@@ -340,6 +347,20 @@ def plan_in_place(
     types = parse_column_types(columns, snapshot.properties)
     change = planned(snapshot, storage, there, columns=types, leave_out=leave_out)
     return Plan(change, TableSource(ICEBERG, there, path, dict(storage_options or {})))
+
+
+def _clustered_by(given: InputRows, types: Mapping[str, object], target_bytes: int) -> tuple[str, ...]:
+    """The only geo column of rows in memory that fill more than one file; nothing for other rows.
+
+    How large the rows of Spark are is not known before they are written: their order is kept.
+    """
+    size = getattr(given.frame, "nbytes", None)
+    geo = {path for path, field in given.schema.geo_columns() if isinstance(field.type, GeometryType | GeographyType)}
+    columns = geo | set(types)
+    if not isinstance(size, int) or size <= target_bytes or len(columns) != 1:
+        return ()
+    column = next(iter(columns))
+    return (column,) if has_one_value(given.schema, column) else ()
 
 
 def _new_plan(change: Change, source: TableSource) -> Plan:

@@ -34,7 +34,7 @@ from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.file_statistics import known_files
 from geolake_nb.scan.layout_model import has_one_value
 from geolake_nb.scan.prune import PruneInput, prune
-from geolake_nb.text.messages import plural, printable
+from geolake_nb.text.messages import part_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -148,7 +148,7 @@ def rewrite_sentences(
     bytes_ = np.bincount(codes, weights=snapshot.files.table["bytes"].to_numpy()[chosen])
     files = sum(max(1, math.ceil(partition_bytes / job.target_bytes)) for partition_bytes in bytes_.tolist())
     sentences = [
-        f"{len(chosen):,} of {len(snapshot.files):,} files ({bytes_text(size)}) are rewritten into about"
+        f"{part_of(len(chosen), len(snapshot.files), 'file')} ({bytes_text(size)}) are rewritten into about"
         f" {plural(files, 'file')} (target {bytes_text(job.target_bytes)}, row groups of {job.row_group_rows:,} rows)."
     ]
     if where is not None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import enum
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
 
-from geolake_nb.model.display import Displayable
+from geolake_nb.model.display import LiveDisplayable
+from geolake_nb.scan.next_step import NextStep
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class SkippedCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings(Displayable, Sequence[Finding]):
+class Findings(LiveDisplayable, Sequence[Finding]):
     """The findings of one check, the worst first.
 
     Example:
@@ -142,6 +143,8 @@ class Findings(Displayable, Sequence[Finding]):
     table: str
     findings: tuple[Finding, ...]
     skipped_checks: tuple[SkippedCheck, ...] = ()
+    origin: object | None = field(default=None, repr=False, compare=False)
+    """The table that was checked, where it was an open one."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "findings", tuple(sorted(self.findings, key=lambda finding: finding.severity.rank)))
@@ -163,6 +166,12 @@ class Findings(Displayable, Sequence[Finding]):
     def counts(self) -> dict[Severity, int]:
         """How many findings there are of each severity."""
         return {severity: sum(finding.severity is severity for finding in self.findings) for severity in Severity}
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """The fix of the worst finding that a command fixes; `None` where there is none."""
+        fixes = (finding.fix for finding in self.findings if finding.fix is not None)
+        return next(map(NextStep.of_command, fixes), None)
 
     def of(self, rule: str) -> tuple[Finding, ...]:
         """The findings of one rule, or of a group of rules such as `bounds`.

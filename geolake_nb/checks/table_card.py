@@ -11,7 +11,7 @@ from geolake_nb.scan.coverage import coverage
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.layout import cheap_layout
-from geolake_nb.text.messages import plural, printable
+from geolake_nb.text.messages import part_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,7 +87,8 @@ def _lines(snapshot: Snapshot, untyped: Sequence[WkbColumn]) -> Iterator[str]:
         yield ""
     for bounds in bounded:
         share = "no files" if bounds.share is None else f"{bounds.share:.0%} of the bytes"
-        yield f"bounds of {printable(bounds.column)}: {bounds.covered.files:,} of {bounds.total.files:,} files, {share}"
+        counts = part_of(bounds.covered.files, bounds.total.files, "file")
+        yield f"bounds of {printable(bounds.column)}: {counts}, {share}"
     if card["layout"] is not None:
         yield f"layout by {printable(card['layout']['column'])}: {layout_sentence(card['layout'])}"
     if untyped:

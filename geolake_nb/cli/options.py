@@ -13,6 +13,7 @@ from geolake_nb.errors import GeolakeError, JobError
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
@@ -27,6 +28,7 @@ __all__ = [
     "open_table",
     "print_json",
     "print_table",
+    "print_written",
     "progress",
     "run_plan",
     "storage_options",
@@ -101,6 +103,15 @@ def print_json(value: Any) -> None:
     import orjson
 
     print(orjson.dumps(value, default=str, option=orjson.OPT_INDENT_2).decode())
+
+
+def print_written(path: Path, table: Table, what: str, options: argparse.Namespace) -> None:
+    """Print the file that a command has written and its size; `what` is its key in JSON."""
+    size = path.stat().st_size
+    if options.json:
+        print_json({"table": table.location, what: str(path), "bytes": size})
+    else:
+        print(f"{path}: {size:,} bytes")
 
 
 def print_table(table: pa.Table, options: argparse.Namespace, what: str) -> None:

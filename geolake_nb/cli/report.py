@@ -1,11 +1,11 @@
-"""Write one HTML file about a table that works offline: card, map, findings, and what a filter reads."""
+"""Write one HTML file about a table that works offline: the verdict and the date, map, findings, details."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from geolake_nb.cli.explain import add_query_options, query_of
-from geolake_nb.cli.options import add_table_options, open_table, print_json, progress
+from geolake_nb.cli.options import add_table_options, open_table, print_written, progress
 
 if TYPE_CHECKING:
     import argparse
@@ -36,9 +36,5 @@ def run(options: argparse.Namespace) -> int:
             footers=options.footers,
             on_progress=on_progress,
         )
-    size = path.stat().st_size
-    if options.json:
-        print_json({"table": table.location, "report": str(path), "bytes": size})
-    else:
-        print(f"{path}: {size:,} bytes")
+    print_written(path, table, "report", options)
     return 0

@@ -46,7 +46,7 @@ from geolake_nb.model.types import (
     RasterType,
     StringType,
 )
-from geolake_nb.text.messages import shortened
+from geolake_nb.text.messages import near_names, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -191,7 +191,11 @@ def _resolve(column: ColumnPath, schema: Schema, wanted: Callable[[DataType], bo
 
 
 def _choices(name: str, schema: Schema, wanted: Callable[[DataType], bool]) -> str:
-    paths = [path for path, field in _outside_lists(schema) if wanted(field.type)]
+    types = {path: field.type for path, field in _outside_lists(schema)}
+    paths = [path for path, type_ in types.items() if wanted(type_)]
+    nearest = next(iter(near_names(name, types, 1)), None)
+    if nearest is not None and nearest not in paths:
+        return f"did you mean {nearest}? This condition cannot test its type, {type_name(types[nearest])}"
     if not paths:
         return "this table has no column of such a type"
     folded = {path.casefold(): path for path in reversed(paths[:1000])}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import re
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ _FROM_BYTES = frozenset(
     f"ST{kind}FROM{binary}" for kind in ("GEOM", "GEOMETRY", "GEOG", "GEOGRAPHY") for binary in ("WKB", "EWKB")
 )
 _ENVELOPE = frozenset({"STMAKEENVELOPE", "STPOLYGONFROMENVELOPE"})
+_QUERY = re.compile(r"\s*(SELECT|WITH|WHERE)\s", re.IGNORECASE)
+_AFTER_WHERE = re.compile(r"\bWHERE\s+(?!.*\bWHERE\s)(.+)", re.IGNORECASE | re.DOTALL)
 _POINT = frozenset({"STPOINT", "STMAKEPOINT"})
 
 
@@ -76,6 +79,11 @@ ST_Covers, ST_Crosses, ST_Disjoint, ST_Equals, ST_Intersects, ST_Overlaps, ST_To
         raise PredicateError("the filter is empty", remedy="write one such as age > 5")
     if len(text) > MAX_LENGTH:
         raise PredicateError(f"the filter is longer than {MAX_LENGTH} characters")
+    if query := _QUERY.match(text):
+        condition = _AFTER_WHERE.search(text)
+        remedy = "give what follows WHERE" if condition is None else f"give what follows WHERE: {_clip(condition[1])}"
+        what = f"expected a condition, got {query[1].upper()}"
+        raise PredicateError(what, where=_clip(text), remedy=f"{remedy}; gl.sql and %geolake sql take whole queries")
     try:
         return _predicate(sqlglot.parse_one(text, into=exp.Condition, dialect=_dialect()))
     except RecursionError:

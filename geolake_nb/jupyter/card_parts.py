@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from geolake_nb.errors import GeolakeError
 from geolake_nb.jupyter.html import Child, Markup, tag
 from geolake_nb.jupyter.magic_words import quoted_word
 from geolake_nb.model.table_format import Answer
 from geolake_nb.text.messages import SECRET_NAME, plural, shortened, url_without_secrets, value_without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from geolake_nb.model.table_format import EngineFact
+    from geolake_nb.scan.next_step import NextStep
 
 __all__ = [
     "bar",
     "card",
     "card_style",
     "command",
+    "command_line",
     "engines",
     "facts",
     "folded",
@@ -27,8 +34,11 @@ __all__ = [
     "left_out",
     "locked_out",
     "name",
+    "next_line",
     "plural",
     "setting",
+    "shared_page",
+    "stale_line",
     "time",
     "title",
 ]
@@ -68,6 +78,10 @@ _CSS = """
 .geolake-card.geolake-card td.number, .geolake-card.geolake-card th.number { text-align: right; }
 .geolake-card td.number { font-variant-numeric: tabular-nums; }
 .geolake-card code { font-family: var(--jp-code-font-family, ui-monospace, monospace); font-size: 0.95em; }
+.geolake-card td.number { white-space: nowrap; }
+.geolake-card .flag { white-space: nowrap; }
+.geolake-card .next { border-top: 1px solid var(--geolake-line); padding-top: 6px; margin-top: 8px; }
+.geolake-card .verdict { font-size: 1.1em; font-weight: 600; }
 .geolake-card code.command { user-select: all; background: var(--geolake-soft); padding: 1px 6px; border-radius: 4px; }
 .geolake-card details { margin: 4px 0; }
 .geolake-card summary { cursor: pointer; font-weight: 600; }
@@ -100,6 +114,8 @@ def card_style() -> Markup:
 
 
 _NAME_LENGTH = 300
+_shared_location: ContextVar[str | None] = ContextVar("shared_location", default=None)
+_FLAG = re.compile(r"(?<= )(--[a-z-]+)")
 
 
 def card(kind: str, *parts: Child) -> Markup:
@@ -196,7 +212,72 @@ def command(*words: str) -> Markup:
     >>> command("check", "my table")
     '<code class="command">%geolake check "my table"</code>'
     """
-    return tag("code", " ".join(["%geolake", *map(quoted_word, words)]), class_="command")
+    return command_line(" ".join(["%geolake", *map(quoted_word, words)]))
+
+
+def command_line(text: str) -> Markup:
+    """A command as it is typed; a line does not break inside of a flag.
+
+    >>> command_line("%geolake check t --deep")
+    '<code class="command">%geolake check t <span class="flag">--deep</span></code>'
+    """
+    location = _shared_location.get()
+    if location is not None:
+        # A page is read by others, who have neither the notebook nor the path.
+        text = text.removeprefix("%")
+        for form in (shlex.quote(location), quoted_word(location), location):
+            text = text.replace(form, "TABLE")
+    parts = _FLAG.split(text)
+    marked = [tag("span", part, class_="flag") if index % 2 else part for index, part in enumerate(parts) if part]
+    return tag("code", marked, class_="command")
+
+
+@contextmanager
+def shared_page(location: str) -> Iterator[None]:
+    """In a page that is read elsewhere, commands are those of a shell, and name the table TABLE.
+
+    >>> with shared_page("/home/me/roads"):
+    ...     command("check", "/home/me/roads")
+    '<code class="command">geolake check TABLE</code>'
+    """
+    token = _shared_location.set(location)
+    try:
+        yield
+    finally:
+        _shared_location.reset(token)
+
+
+def next_line(step: NextStep | None) -> Markup | None:
+    """The last line of a card: the command of the next step.
+
+    >>> next_line(None) is None
+    True
+    """
+    if step is None:
+        return None
+    # As a magic; without its first character it runs in a shell as well.
+    return tag("p", tag("strong", "Next: "), command_line(f"%{step.command}"), class_="next")
+
+
+def stale_line(table: object) -> Markup | None:
+    """The first line of a card whose table has a newer version by now.
+
+    >>> stale_line(None) is None
+    True
+    """
+    from geolake_nb.api.table import Table
+
+    if not isinstance(table, Table):
+        return None
+    try:
+        newer = table.newer_version
+    except GeolakeError:
+        return None  # the card is about what was read
+    if newer is None:
+        return None
+    what = f"Version {newer} is newer" if table.snapshot.format.counts_versions else "A newer snapshot exists"
+    how = tag("code", "t.refresh()", class_="command")
+    return tag("p", f"{what}: refresh the table to see it. In code: ", how, class_="step", role="note")
 
 
 def left_out(shown: int, total: int, how: str) -> Markup | None:

@@ -14,6 +14,7 @@ def display(value: object) -> None:
     from geolake_nb.changes.rewrite import Preview
     from geolake_nb.jupyter.catalog_view import display_catalog
     from geolake_nb.jupyter.rewrite_dialog import display_preview
+    from geolake_nb.jupyter.step_view import display_card
     from geolake_nb.jupyter.views import display_explanation, display_plan
     from geolake_nb.scan.explanation import Explanation
 
@@ -26,4 +27,4 @@ def display(value: object) -> None:
     elif isinstance(value, Catalog):
         display_catalog(value)
     else:
-        raise TypeError(f"expected an explanation, a preview, a plan or a catalog, got a {type(value).__name__}")
+        display_card(value)

@@ -20,6 +20,7 @@ from geolake_nb.cli import (
     enable,
     engines,
     explain,
+    export,
     files,
     head,
     help_topic,
@@ -44,6 +45,7 @@ from geolake_nb.cli.engines import comparison_of
 from geolake_nb.cli.explain import query_of
 from geolake_nb.cli.layout import layout_answer
 from geolake_nb.cli.maintain import maintain_plan, maintained
+from geolake_nb.cli.map_file import add_map_options, map_of
 from geolake_nb.cli.options import add_table_options, geo_types
 from geolake_nb.cli.repair import repair_plan
 from geolake_nb.cli.rewrite import rewrite_plan
@@ -90,18 +92,9 @@ def _of_shell(name: str, module: Any, example: str, *, opens: tuple[str, str] | 
 
 
 def _add_map(parser: argparse.ArgumentParser) -> None:
-    add_table_options(parser)
-    parser.add_argument("--column", metavar="COLUMN", help="the geo column to draw, where there are several")
-    parser.add_argument("--color", metavar="NAME", help="colour by: overlap, rows, bytes, age and others")
-    explain.add_query_options(parser, "a filter whose window and files are marked")
-
-
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    add_table_options(parser)
-    parser.add_argument(
-        "path", metavar="PATH", help="a new file; its extension sets the format, such as .html or .geojson"
-    )
-    parser.add_argument("--column", metavar="COLUMN", help="the geo column, where there are several")
+    add_map_options(parser)
+    parser.add_argument("--versions", action="store_true", help="add a slider over the versions of the table")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write the map as one HTML file that works offline")
 
 
 SUBCOMMANDS = {
@@ -144,7 +137,7 @@ SUBCOMMANDS = {
             opens=("--edit", "open an editor: strings, search, diff of the schema, the plan"),
         ),
         _of_shell("convert", convert, "%geolake convert /data/parquet /data/delta --cluster geom"),
-        Subcommand("export", "A file to share: a map, or bounds of files.", _add_export, "%geolake export t map.html"),
+        _of_shell("export", export, "%geolake export t map.html"),
         _of_shell("report", report, "%geolake report t -o report.html"),
         _of_shell("undo", undo, "%geolake undo t --apply"),
         _of_shell("help", help_topic, "%geolake help bounds.missing"),
@@ -255,8 +248,8 @@ def _rasters(table: Table, options: Options) -> Any:
 
 
 def _map(table: Table, options: Options) -> Any:
-    given = _given(color=options.color, box_crs=options.box_crs)
-    return table.map(column=options.column, where=query_of(options), **given)
+    shown = map_of(table, options, versions=options.versions)
+    return shown if options.output is None else shown.to_html(options.output)
 
 
 def _export(table: Table, options: Options) -> Any:
@@ -410,11 +403,6 @@ def _planned(plan: Plan, options: Options) -> Any:
         return plan.apply(
             consent=options.consent, expect=options.expect, single_writer=options.single_writer, on_progress=on_progress
         )
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that were given: others keep the default of the function that takes them."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 _ANSWERS: dict[str, Callable[[Table, Options], Any]] = {

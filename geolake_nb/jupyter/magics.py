@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from geolake_nb.errors import GeolakeError, JobError
+from geolake_nb.errors import GeolakeError, MissingFileError
 from geolake_nb.jupyter.completion import add_completion, remove_completion
-from geolake_nb.jupyter.html import visible
 from geolake_nb.jupyter.magic_commands import SUBCOMMANDS, answer, overview, parser_of, subcommand
 from geolake_nb.jupyter.magic_words import Quoted, split_words
 from geolake_nb.jupyter.views import shown_progress
-from geolake_nb.text.messages import without_secrets
+from geolake_nb.text.messages import near_names, printable, without_secrets
 
 if TYPE_CHECKING:
     import argparse
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GeolakeMagics", "load", "unload"]
 
-_SHOWN_ORPHANS = 10
 _DEBUG = "--debug"
 
 
@@ -45,6 +43,8 @@ class GeolakeMagics(Magics):
         except GeolakeError as problem:
             if words is None or _DEBUG not in words:
                 _in_one_sentence(problem)
+            else:
+                problem.show_traceback()
             raise
         except KeyboardInterrupt as problem:
             _as_lines(problem, ["geolake: cancelled; uncommitted changes are not in the table"])
@@ -166,7 +166,14 @@ def _table(options: argparse.Namespace, names: Mapping[str, Any]) -> Table:
 
     word = options.table
     if isinstance(word, Quoted) or not word.isidentifier() or word not in names:
-        return open_table(options)
+        try:
+            return open_table(options)
+        except MissingFileError as problem:
+            near = near_names(word, [name for name, value in names.items() if isinstance(value, Table)], 1)
+            if isinstance(word, Quoted) or not near:
+                raise
+            what = f"neither a variable nor a path is named {printable(word, 60)}"
+            raise MissingFileError(what, remedy=f"did you mean {near[0]}?") from problem
     value = names[word]
     if isinstance(value, Table):
         return _at(value, word, options)
@@ -188,10 +195,16 @@ def _at(table: Table, name: str, options: argparse.Namespace) -> Table:
                 f"{name} is already open, and {words} applies only when opening", remedy="give the path instead"
             )
     version = options.version if options.version is not None else options.snapshot_id
-    if version is None and hasattr(options, "apply"):
+    if version is None and hasattr(options, "apply") and not _only_lists(options):
         # A change is made to the newest version, whichever version the variable has.
         return table.newest()
     return table if version is None or version == table.version else table.at(version)
+
+
+def _only_lists(options: argparse.Namespace) -> bool:
+    """Whether the command changes nothing: the collations of a table are listed at its version."""
+    wanted = ("changes", "refresh", "upgrade", "edit")
+    return all(hasattr(options, name) for name in wanted) and not any(getattr(options, name) for name in wanted)
 
 
 def _print(text: str) -> None:
@@ -199,12 +212,7 @@ def _print(text: str) -> None:
 
 
 def _in_one_sentence(problem: GeolakeError) -> None:
-    lines = [f"geolake: {visible(str(problem))}"]
-    if isinstance(problem, JobError) and problem.orphans:
-        lines += [f"  leftover file: {visible(path)}" for path in problem.orphans[:_SHOWN_ORPHANS]]
-        more = len(problem.orphans) - _SHOWN_ORPHANS
-        lines += [f"  and {more:,} more leftover files"] if more > 0 else []
-    _as_lines(problem, [*lines, "(--debug shows the traceback)"])
+    _as_lines(problem, [*problem.message_lines("geolake"), "(--debug shows the traceback)"])
 
 
 def _as_lines(problem: BaseException, lines: list[str]) -> None:

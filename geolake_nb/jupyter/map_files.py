@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from geolake_nb.errors import GeolakeError
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import near_names, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["IN_BROWSER", "ColorColumn", "FilePages", "chosen_color", "color_columns", "overlap_depths"]
 
 IN_BROWSER = "overlap"
+READ = "read"
+"""Whether the query reads a file: the browser colours by the marks."""
 """The colour that the browser computes if it is not sent."""
 
 _DEEP_FILES = 4096
@@ -119,12 +121,14 @@ def chosen_color(columns: Sequence[ColorColumn], color: str) -> str:
 
     >>> chosen_color([], "height")
     Traceback (most recent call last):
-    geolake_nb.errors.GeolakeError: unknown colour 'height'; use one of: overlap
+    geolake_nb.errors.GeolakeError: unknown colour 'height'; use one of: overlap, read
     """
-    known = {column.key for column in columns} | {IN_BROWSER}
+    known = {column.key for column in columns} | {IN_BROWSER, READ}
     if color not in known:
         what = f"unknown colour {printable(color, 60)!r}"
-        raise GeolakeError(what, remedy=f"use one of: {', '.join(sorted(known))}")
+        near = near_names(color, known, 1)
+        meant = f"did you mean {near[0]}? Use" if near else "use"
+        raise GeolakeError(what, remedy=f"{meant} one of: {', '.join(sorted(known))}")
     return color
 
 

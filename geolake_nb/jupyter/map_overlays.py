@@ -18,7 +18,7 @@ from geolake_nb.model.schema import join_path
 from geolake_nb.model.statistics import BoxColumn
 from geolake_nb.model.types import RasterType
 from geolake_nb.scan.coverage import geo_type_of
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,7 +150,7 @@ def raster_layers(
         whole = union_all([*own, *stored], circular=True)
         if whole is not None:
             boxes[item] = whole.xmin, whole.ymin, whole.xmax, whole.ymax
-    overlay = _layer(f"stored bounds ({int(placed.drawn.sum()):,} files)", "rings")
+    overlay = _layer(f"stored bounds ({plural(int(placed.drawn.sum()), 'file')})", "rings")
     return pack_rings(rings), boxes, overlay, pack_parts(placed_rings(placed))
 
 

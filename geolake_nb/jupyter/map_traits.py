@@ -17,7 +17,7 @@ __all__ = ["MAX_NAMES", "map_traits", "page_traits"]
 MAX_NAMES = 20_000
 """Up to so many files their names travel with the map; for more, the browser requests them."""
 _NOT_IN_A_PAGE = frozenset(
-    {"drawn", "measure", "page", "page_request", "selected_items", "version", "versions"}
+    {"drawn", "measure", "page", "page_request", "selected_items", "step", "version", "versions"}
     | {"row_page", "row_page_request", "row_shapes", "row_status"}
 )
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from geolake_nb.text.messages import plural
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadSpeed", "file_marks", "reason_texts", "rows_estimate", "verdict_of"]
 
+_MAX_SQL = 2000
+"""A longer filter is not copied from the map."""
 _DOUBTS = frozenset({"CRS_DIFFERS", "NO_BOUNDS", "NOT_INDEXED", "QUERY_UNBOUNDED", "UNUSABLE_BOUNDS"})
 
 
@@ -35,7 +39,7 @@ def verdict_of(explanation: Explanation) -> dict[str, Any]:
     """Files and bytes, read and in all, with what weakens the answer."""
     read, total = explanation.read, explanation.total
     doubts = [
-        f"{amount.files:,} files: {reason.text}"
+        f"{plural(amount.files, 'file')}: {reason.text}"
         for reason, amount in explanation.by_reason().items()
         if reason.kept and reason.name in _DOUBTS
     ]
@@ -45,6 +49,7 @@ def verdict_of(explanation: Explanation) -> dict[str, Any]:
         "bytes": total.bytes,
         "bytes_read": read.bytes,
         "text": "; ".join([*doubts, *explanation.notes]),
+        **({"sql": where} if len(where := str(explanation.where)) <= _MAX_SQL else {}),
     }
 
 

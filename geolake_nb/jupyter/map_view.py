@@ -5,21 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from geolake_nb.errors import GeolakeError
 from geolake_nb.expressions.filter_input import is_area, read_filter
 from geolake_nb.jupyter.export import written_file
 from geolake_nb.jupyter.html import visible
-from geolake_nb.jupyter.map_files import FilePages, chosen_color, color_columns
+from geolake_nb.jupyter.map_files import IN_BROWSER, READ, FilePages, chosen_color, color_columns
 from geolake_nb.jupyter.map_layers import place_boxes
 from geolake_nb.jupyter.map_rows import MapRows, RowQuery
+from geolake_nb.jupyter.map_step import MapStep
 from geolake_nb.jupyter.map_traits import MAX_NAMES, map_traits, page_traits
 from geolake_nb.jupyter.map_verdict import ReadSpeed, file_marks, reason_texts, rows_estimate, verdict_of
-from geolake_nb.jupyter.map_widget import MapPair, MapWidget, map_page, pack_columns, pack_float64, pack_uint32
+from geolake_nb.jupyter.map_widget import MapWidget, map_page, pack_columns, pack_float64, pack_uint32, side_by_side
 from geolake_nb.model.crs import CRS84
 from geolake_nb.model.snapshot import Snapshot
 from geolake_nb.model.types import RasterType
 from geolake_nb.scan.coverage import geo_type_of, mapped_column
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     import os
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.crs import Crs, CrsLike
     from geolake_nb.scan.explanation import Explanation
 
-__all__ = ["GeolakeMap", "side_by_side"]
+__all__ = ["GeolakeMap"]
 
 _KEPT_VERSIONS = 8
 _MAX_FOOTERS = 1000
@@ -98,11 +101,16 @@ class GeolakeMap(MapWidget):
         self.observe(self._move_to_version, names="version")
         self.on_describe(self._describe)
         self._draw_few_rasters()
+        self._step: MapStep | None = None
+        if self._table is not None and not versions:
+            self._step = MapStep(self, self.column, lambda: self._open_table("files"), self.refresh)
+            self._step.offer()
+            self.on_msg(self._clicked)
         if where is not None:
             self.explain(where, box_crs=box_crs)
 
     def __repr__(self) -> str:
-        return f"GeolakeMap({self.title!r}, {self.item_count:,} files)"
+        return f"GeolakeMap({self.title!r}, {plural(self.item_count, 'file')})"
 
     @property
     def selected(self) -> pa.Table:
@@ -184,6 +192,23 @@ class GeolakeMap(MapWidget):
         """
         self._open_table("rows")
         return self._loaded_rows().rows().to_geopandas()
+
+    def refresh(self) -> None:
+        """Show the newest version of the table, with the same window, filter and colour; the table moves to it.
+
+        Raises:
+            GeolakeError: the map is that of a preview, or the newest version does not have the column.
+
+        Example:
+            >>> m = t.map()
+            >>> report = t.plan_repair().apply()
+            >>> m.refresh()
+            >>> m.snapshot.version, m.title
+            (2, 'roads: geom, version 2')
+        """
+        self._show_table(self._open_table("newer version").refresh())
+        if self._step is not None:
+            self._step.offer()
 
     def show_row_groups(self) -> None:
         """Draw the boxes of the row groups in the selected files, or in all where none is selected: reads footers.
@@ -315,6 +340,8 @@ class GeolakeMap(MapWidget):
 
     def _explain_window(self, _: object) -> None:
         self._update_marks()
+        if self._step is not None:
+            self._step.look_again()
 
     def _update_marks(self) -> None:
         """Mark the files by the window and the filter."""
@@ -410,20 +437,32 @@ class GeolakeMap(MapWidget):
         shown = change["new"]
         if shown not in self._ids or self._table is None:
             return
-        before = self._table, self.snapshot
         try:
             table = self._known.get(shown) or self._table.at(self._ids[shown])
-            self._table, self.snapshot = table, table.snapshot
-            mapped_column(self.snapshot, self.column)
-            traits = self._load()
+            self._show_table(table)
         except GeolakeError as problem:
-            self._table, self.snapshot = before
             self.notes = {**self.notes, "problems": [[str(problem), 1]]}
             return
         self._known = dict([*self._known.items()][-_KEPT_VERSIONS + 1 :]) | {shown: table}
+
+    def _show_table(self, table: Table) -> None:
+        """Show another version; the map stays as it is where that fails."""
+        before = self._table, self.snapshot
+        color, paths = self.color_by, self.selected["path"]
+        try:
+            self._table, self.snapshot = table, table.snapshot
+            mapped_column(self.snapshot, self.column)
+            traits = self._load()
+        except GeolakeError:
+            self._table, self.snapshot = before
+            raise
+        here = pc.index_in(paths, value_set=self.snapshot.files.table["path"].combine_chunks()).drop_null()
+        if color in {"", IN_BROWSER, READ, *(column["key"] for column in traits["columns"])}:
+            traits["color_by"] = color
         with self.hold_sync():
-            # Ids and marks are those of the old files.
-            self.selected_items, self.marks, self.mark_reasons = b"", b"", []
+            # Ids and marks are those of the old files; a file that both versions have stays selected.
+            self.selected_items = pack_uint32(np.sort(here.to_numpy()))
+            self.marks, self.mark_reasons = b"", []
             self.overlays, self.overlay_data = [], []
             self.title = self._heading()
             for name, value in traits.items():
@@ -431,6 +470,10 @@ class GeolakeMap(MapWidget):
             self._update_marks()
         self._draw_few_rasters()
         self._draw_filter()
+
+    def _clicked(self, _: object, content: Any, __: object) -> None:
+        if self._step is not None:
+            self._step.receive(content)
 
     def _draw_few_rasters(self) -> None:
         """Show the outlines of rasters at once where few files have to be read for them."""
@@ -482,18 +525,3 @@ def _window_crs(snapshot: Snapshot, column: str) -> str | None:
     type_ = geo_type_of(snapshot, column)
     as_shown = isinstance(type_, RasterType) or type_.crs.is_unknown or type_.crs.same_as(CRS84)
     return None if as_shown else CRS84.text
-
-
-def side_by_side(before: MapWidget, after: MapWidget) -> Any:
-    """Two maps that move together.
-
-    >>> pair = side_by_side(MapWidget(title="before"), MapWidget(title="after"))
-    >>> [view.title for view in pair.children]
-    ['before', 'after']
-    """
-    import ipywidgets
-
-    for view in (before, after):
-        view.layout.flex, view.layout.min_width, view.layout.width = "1 1 0", "0", "auto"
-    ipywidgets.jslink((before, "view"), (after, "view"))
-    return MapPair([before, after], layout=ipywidgets.Layout(grid_gap="8px"))

@@ -34,6 +34,7 @@ __all__ = [
     "pack_parts",
     "pack_rings",
     "pack_uint32",
+    "side_by_side",
 ]
 
 BUNDLE: Final = Path(__file__).parent / "static" / "map.js"
@@ -178,12 +179,16 @@ class MapWidget(DisplayedInCell, anywidget.AnyWidget):
     """A page of the table of rows, as `page`."""
     row_page_request = traitlets.Dict().tag(sync=True)
     """The request of the table of rows: page, size, sort, descending."""
+    step = traitlets.Dict().tag(sync=True)
+    """What is suggested over the map: text, lines, actions as pairs of an id and a label, command; empty without."""
     versions = traitlets.List(traitlets.Int()).tag(sync=True)
     version = traitlets.Int(0).tag(sync=True)
     view = traitlets.Dict().tag(sync=True)
     """lat, lng and zoom; linking it makes two maps move together."""
     notes = traitlets.Dict().tag(sync=True)
     """Shown under the map: no_bounds, flagged, problems as pairs of text and count."""
+    basemap = traitlets.Enum(["", "none", "land", "borders", "tiles"], default_value="").tag(sync=True)
+    """What lies under the data; empty means the tiles where a server is given, else the land with borders."""
     tile_url = traitlets.Unicode("").tag(sync=True)
     """A tile server of the user's choice; empty means the land inside the bundle and no request."""
     attribution = traitlets.Unicode("").tag(sync=True)
@@ -230,6 +235,19 @@ class MapWidget(DisplayedInCell, anywidget.AnyWidget):
 
 class MapPair(DisplayedInCell, ipywidgets.HBox):  # type: ignore[misc]
     """Two maps in one row."""
+
+
+def side_by_side(before: MapWidget, after: MapWidget) -> Any:
+    """Two maps that move together.
+
+    >>> pair = side_by_side(MapWidget(title="before"), MapWidget(title="after"))
+    >>> [view.title for view in pair.children]
+    ['before', 'after']
+    """
+    for view in (before, after):
+        view.layout.flex, view.layout.min_width, view.layout.width = "1 1 0", "0", "auto"
+    ipywidgets.jslink((before, "view"), (after, "view"))
+    return MapPair([before, after], layout=ipywidgets.Layout(grid_gap="8px"))
 
 
 _PAGE = """<!doctype html>

@@ -1,19 +1,24 @@
-"""One HTML file about a table: its card, its map, its findings, and what a filter reads."""
+"""One HTML file about a table: the verdict and the date, then its map, findings and details."""
 
 from __future__ import annotations
 
 import html
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from geolake_nb import __version__
+from geolake_nb.checks.finding import Severity
 from geolake_nb.errors import GeolakeError
+from geolake_nb.jupyter.card_parts import plural, shared_page, time
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards import table as table_card
 from geolake_nb.jupyter.export import written_file
-from geolake_nb.jupyter.html import tag, visible
+from geolake_nb.jupyter.html import join, tag, visible
 from geolake_nb.jupyter.map_traits import page_traits
 from geolake_nb.jupyter.map_view import GeolakeMap
 from geolake_nb.jupyter.map_widget import map_script
+from geolake_nb.scan.explanation import share_text
+from geolake_nb.scan.layout import read_share
 
 if TYPE_CHECKING:
     import os
@@ -21,8 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from geolake_nb.api.table import Table
+    from geolake_nb.checks.finding import Findings
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.model.crs import Crs, CrsLike
+    from geolake_nb.scan.explanation import Explanation
     from geolake_nb.text.messages import Progress
 
 __all__ = ["report_page", "write_report"]
@@ -89,18 +96,42 @@ def report_page(
     name = table.location.rstrip("/").rpartition("/")[2]
     title = html.escape(visible(f"{name}: report"))
 
+    explanation = None
+    if where is not None:
+        explanation = table.explain(where, box_crs=box_crs) if shown is None else shown.explanation
+
     def sections() -> Iterator[tuple[str, str]]:
-        yield "Table", table_card.show_table(table, findings)
         yield "Map", _NO_MAP if shown is None else '<div id="map"></div>'
-        if where is not None:
-            explanation = table.explain(where, box_crs=box_crs) if shown is None else shown.explanation
-            yield "What the filter reads", render(explanation) or ""
         looked = "metadata and Parquet footers" if footers else "metadata alone"
         yield "Findings", f"{tag('p', f'From {looked}.')}{render(findings)}"
+        if explanation is not None:
+            yield "What the filter reads", render(explanation) or ""
+        yield "Table", table_card.show_table(table, findings)
 
-    body = "\n".join(f"<h2>{name}</h2>\n{part}" for name, part in sections())
+    with shared_page(table.location):
+        parts = [f"<h2>{name}</h2>\n{part}" for name, part in sections()]
+    body = "\n".join([_verdict(table, findings, explanation), *parts])
     script = "" if shown is None else map_script(page_traits(shown), element="map")
     return _PAGE.format(title=title, body=body, version=html.escape(__version__), script=script)
+
+
+def _verdict(table: Table, findings: Findings, explanation: Explanation | None) -> str:
+    """What the page says in a glance: what is wrong, what a query reads, and when that was so."""
+    reads = [] if explanation is None else [f"The filter {explanation.verdict}."]
+    share = read_share(table.snapshot)
+    if not reads and share is not None:
+        reads = [f"A query reads {share_text(share)} of the bytes."]
+    counted = ", ".join(
+        plural(count, severity.value) if severity is not Severity.INFO else f"{count:,} info"
+        for severity, count in findings.counts.items()
+        if count
+    )
+    version = "" if table.version is None else f", version {table.version}"
+    made = join("Made ", time(datetime.now(UTC)), f" of {table.snapshot.format.title}{version}")
+    when = table.snapshot.timestamp
+    since = None if when is None else join(", committed ", time(when))
+    verdict = tag("p", tag("strong", " ".join([f"{counted or 'No findings'}.", *reads])), role="status")
+    return f"{verdict}\n{tag('p', made, since, '.')}"
 
 
 def _map_of(

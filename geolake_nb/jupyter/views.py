@@ -13,6 +13,7 @@ from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cell_widgets import close_whole, open_whole, shown_here
 from geolake_nb.jupyter.html import tag
 from geolake_nb.scan.coverage import filtered_column
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,8 +120,18 @@ def display_explanation(explanation: Explanation) -> None:
 
     # The card is an output of its own: it stays where widgets do not, in a saved or printed notebook.
     display({"text/html": render(explanation), "text/plain": str(explanation)}, raw=True)  # type: ignore[no-untyped-call]
-    if in_notebook() and explanation.snapshot.files.geo_columns:
-        display_live(ExplanationView(explanation).box, f"{_SHOW}: a button in a live notebook")
+    if not in_notebook():
+        return
+    import ipywidgets
+
+    from geolake_nb.jupyter.step_view import step_buttons
+
+    step = step_buttons(explanation)
+    parts = [] if step is None else [step.box]
+    if explanation.snapshot.files.geo_columns:
+        parts.append(ExplanationView(explanation).box)
+    if parts:
+        display_live(ipywidgets.VBox(parts), f"{_SHOW}: a button in a live notebook")
 
 
 class ExplanationView:
@@ -225,19 +236,23 @@ class PlanView:
     def _apply(self, _: object) -> None:
         if not self.agreed or self._thread is not None:
             return
+        self._cancelled.clear()
+        self.cancel_button.disabled = False
         self._lock("Running …")
+        # Until the first task is done, which a session that starts takes a while for, the bar says so.
+        self.bar.value, self.bar.max, self.bar.description = 0, 1, "starting"
         self.bar.layout.display = None
         # In its own thread, so that the kernel can handle a click on Cancel.
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _cancel(self, _: object) -> None:
+        if self._thread is None:
+            self._show_status("Nothing is running; no changes were made.")
+            return
         self._cancelled.set()
         self.cancel_button.disabled = True
-        if self._thread is None:
-            self._lock("Cancelled; no changes were made.")
-        else:
-            self._show_status("Cancelling …")
+        self._show_status("Cancelling …")
 
     def _run(self) -> None:
         try:
@@ -251,19 +266,38 @@ class PlanView:
         except Exception as problem:  # noqa: BLE001 - errors in this thread are not visible otherwise
             self._show_status(f"{type(problem).__name__}: {problem}", kind="error")
         else:
-            self.status.value = render(self.report) or ""
+            self._show_report(self.report)
             if self._on_done is not None:
                 self._on_done(self.report)
         finally:
             self.bar.layout.display = "none"
-            self.cancel_button.disabled = True
+            self.cancel_button.disabled = self.report is not None
+            if self.report is None:
+                # Nothing was committed: the plan can be applied again.
+                self._thread = None
+                self._unlock()
+
+    def _show_report(self, report: Report) -> None:
+        from geolake_nb.jupyter.step_view import report_buttons
+
+        self.status.value = render(report) or ""
+        buttons = report_buttons(report)
+        if buttons is not None:
+            self.box.children = [*self.box.children, buttons.box]
 
     def _show_progress(self, done: int, total: int) -> None:
         if self._cancelled.is_set():
             # The job runner handles it as an interrupt by the user.
             raise KeyboardInterrupt
-        self.bar.max, self.bar.value = total, done
-        self.bar.description = f"{done:,} of {total:,}"
+        # The total grows with each stage that Spark plans, so that it is not shown, and the bar never goes back.
+        share = done / total if total else 0.0
+        self.bar.max, self.bar.value = 1000, max(self.bar.value if self.bar.max == 1000 else 0, round(1000 * share))
+        self.bar.description = plural(done, "task") + " done"
+
+    def _unlock(self) -> None:
+        self.apply_button.disabled = not self.agreed
+        for consent in self.consents.values():
+            consent.disabled = False
 
     def _lock(self, text: str) -> None:
         self.apply_button.disabled = True

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from geolake_nb.model.display import Displayable
 from geolake_nb.model.statistics import BoxColumn
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class FileTable(Displayable):
         first = self.table.slice(0, _SHOWN).select(["path", "rows", "bytes"]).to_pylist()
         lines = [f"  {printable(file['path'], 300)}  rows={file['rows']}  bytes={file['bytes']}" for file in first]
         more = [f"  and {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
-        return "\n".join([f"{len(self):,} files", *lines, *more])
+        return "\n".join([plural(len(self), "file"), *lines, *more])
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)

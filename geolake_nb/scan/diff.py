@@ -16,6 +16,7 @@ from geolake_nb.model.schema import children, type_name
 from geolake_nb.model.types import GeographyType, GeometryType, StringType
 from geolake_nb.scan.coverage import Coverage, coverage
 from geolake_nb.scan.explanation import Amount, amount_text, file_sizes, wrapped
+from geolake_nb.text.messages import part_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import DataType, Field
 
 __all__ = ["ChangeKind", "CoverageChange", "Diff", "SchemaChange", "coverage_text", "diff", "schema_changes"]
+
+
+LABELS = {"added": "added", "removed": "removed", "rewritten": "other statistics"}
+"""What happened to files, for people: `rewritten` are the same files with other statistics, deletes or partitions."""
 
 
 class ChangeKind(enum.Enum):
@@ -222,14 +227,25 @@ class Diff(Displayable):
     def _tables(self) -> tuple[tuple[str, pa.Table], ...]:
         return ("added", self.added), ("removed", self.removed), ("rewritten", self.rewritten)
 
+    @property
+    def rewrite_sentence(self) -> str | None:
+        """That the same number of rows moved to other files, as a rewrite does it; `None` where it did not."""
+        added, removed = _amount(self.added), _amount(self.removed)
+        if not added.files or not removed.files or added.rows is None or added.rows != removed.rows:
+            return None
+        files = plural(removed.files, "file"), plural(added.files, "new file")
+        return f"{plural(added.rows, 'row')} of {files[0]} are in {files[1]} now"
+
     def __str__(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
         yield from wrapped(f"{self.location}: version {_shown(self.old_version)} to {_shown(self.new_version)}")
         for name, table in self._tables():
-            yield f"  {name:<10}{amount_text(_amount(table))}"
-        yield f"  {'unchanged':<10}{self.unchanged:,} file{'' if self.unchanged == 1 else 's'}"
+            yield f"  {LABELS[name]:<18}{amount_text(_amount(table))}"
+        yield f"  {'unchanged':<18}{self.unchanged:,} file{'' if self.unchanged == 1 else 's'}"
+        if (sentence := self.rewrite_sentence) is not None:
+            yield f"  {sentence}"
         if self.rewritten.num_rows:
             for count in pc.value_counts(self.rewritten["changed"]).to_pylist()[:_SHOWN]:
                 yield from wrapped(f"    {count['counts']:,} with other {count['values']}", after="      ")
@@ -385,7 +401,7 @@ def coverage_text(old: Coverage | None, new: Coverage | None) -> str:
 
 
 def _share(coverage: Coverage) -> str:
-    counts = f"{coverage.covered.files:,} of {coverage.total.files:,} files"
+    counts = part_of(coverage.covered.files, coverage.total.files, "file")
     return counts if coverage.share is None else f"{counts} ({coverage.share:.0%} of the bytes)"
 
 

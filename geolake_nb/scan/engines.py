@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.schema import Schema
     from geolake_nb.model.snapshot import Snapshot
 
-__all__ = ["ENGINE_FACTS", "engine_facts", "published_facts"]
+__all__ = ["ENGINE_FACTS", "engine_facts", "facts_by_kind", "published_facts"]
 
 _YES, _NO, _OPEN = Answer.YES, Answer.NO, Answer.UNKNOWN
 _TRIED = "tried with these versions"
@@ -260,6 +260,39 @@ ENGINE_FACTS: tuple[EngineFact, ...] = (
 
 
 def engine_facts(snapshot: Snapshot) -> tuple[EngineFact, ...]:
+    """What each engine does with the table, one fact for an engine: `facts_by_kind` where several kinds apply.
+
+    What is needed for one kind is needed for the table: the worst answer holds for reading and writing.
+    """
+    by_engine: dict[str, EngineFact] = {}
+    for fact in facts_by_kind(snapshot):
+        known = by_engine.get(fact.engine)
+        by_engine[fact.engine] = fact if known is None else _both(known, fact)
+    return tuple(by_engine.values())
+
+
+def _both(first: EngineFact, second: EngineFact) -> EngineFact:
+    reads, writes = _worse(first.reads, second.reads), _worse(first.writes, second.writes)
+    # Only the facts about geo types say what an engine skips by; an engine that cannot read skips nothing.
+    geo = next((fact for fact in (first, second) if fact.kind is not TableKind.DELTA_COLLATED), first)
+    skips = (_NO, _NO) if reads is _NO else (geo.skips_geometry, geo.skips_geography)
+    notes = "; ".join(dict.fromkeys(fact.note for fact in (first, second) if fact.note))
+    sources = "; ".join(dict.fromkeys(part for fact in (first, second) for part in fact.source.split("; ")))
+    return replace(
+        geo, reads=reads, writes=writes, skips_geometry=skips[0], skips_geography=skips[1], note=notes, source=sources
+    )
+
+
+def _worse(first: Answer, second: Answer) -> Answer:
+    """The answer that holds for both.
+
+    >>> _worse(Answer.YES, Answer.UNKNOWN), _worse(Answer.UNKNOWN, Answer.NO)
+    (<Answer.UNKNOWN: 'not known'>, <Answer.NO: 'no'>)
+    """
+    return max(first, second, key=(_YES, _OPEN, _NO).index)
+
+
+def facts_by_kind(snapshot: Snapshot) -> tuple[EngineFact, ...]:
     """The facts that apply to the table, by its format, its features and its types.
 
     An answer on a type that the table does not have stays as it is; a table without geo types and
@@ -273,7 +306,7 @@ def engine_facts(snapshot: Snapshot) -> tuple[EngineFact, ...]:
     >>> none = pa.array([], pa.int64())
     >>> files = FileTable.of(path=pa.array([], pa.string()), bytes=none, rows=none)
     >>> plain = Snapshot(DELTA, "/t", 0, None, Schema(), Protocol("reader 1, writer 2"), files)
-    >>> engine_facts(plain)
+    >>> facts_by_kind(plain)
     ()
     """
     kinds = snapshot.format.table_kinds(snapshot)
@@ -302,10 +335,6 @@ def published_facts(snapshot: Snapshot, *, typed: bool = True) -> tuple[EngineFa
     """The facts about a table over files that were there before: what its types and these files need.
 
     An engine that stops at one of the two does not read the table. `typed` is whether the files declare the geo types.
-
-    >>> from geolake_nb.scan.engines import _worse
-    >>> _worse(Answer.YES, Answer.UNKNOWN), _worse(Answer.UNKNOWN, Answer.NO)
-    (<Answer.UNKNOWN: 'not known'>, <Answer.NO: 'no'>)
     """
     facts = {fact.engine: fact for fact in engine_facts(snapshot)}
     for fact in ENGINE_FACTS:
@@ -333,10 +362,6 @@ def _without_geo_types(fact: EngineFact) -> EngineFact:
         note = f"{fact.note}; not tried with files that do not declare the geo type"
         return replace(fact, reads=_OPEN, note=note)
     return fact
-
-
-def _worse(left: Answer, right: Answer) -> Answer:
-    return next(answer for answer in (_NO, _OPEN, _YES) if answer in (left, right))
 
 
 _CRS_OF_SPARK = re.compile(r"(?!SRID:)[A-Z]+:[A-Z0-9]+|SRID:0")

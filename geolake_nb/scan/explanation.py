@@ -16,6 +16,7 @@ from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.schema import join_path
 from geolake_nb.scan.cell_filters import cell_filters
 from geolake_nb.scan.prune import SCAN_REASONS, ScanReason
+from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from geolake_nb.model.snapshot import Snapshot
     from geolake_nb.model.table_format import EngineFact, TableFormat
     from geolake_nb.scan.cell_filters import CellFilter
+    from geolake_nb.scan.next_step import NextStep
     from geolake_nb.scan.prune import PruneResult
 
 __all__ = [
@@ -105,6 +107,7 @@ def _of(count: int, total: int | None, noun: str) -> str:
 
 def _lines(explanation: Explanation) -> Iterator[str]:
     version = "" if explanation.version is None else f", version {explanation.version}"
+    yield explanation.verdict
     yield from wrapped(f"{explanation.location} ({explanation.format.name}{version})")
     yield from wrapped(f"where {_clip(str(explanation.where), 400)}", after="      ")
     for column, crs in explanation.query_crs.items():
@@ -112,8 +115,8 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield ""
     yield f"reads {amount_text(explanation.read, explanation.total)}"
     for level in explanation.levels:
-        # The line above counts files; the table itself is always read.
-        if level.name != "file" and not (level.name == "table" and level.kept):
+        # The line above counts files, and a table is read or not.
+        if level.name not in ("file", "table"):
             yield f"  {_of(level.kept, level.total, level.name)}"
     for heading, kept in (("kept", True), ("skipped", False)):
         amounts = {reason: amount for reason, amount in explanation.by_reason().items() if reason.kept is kept}
@@ -129,6 +132,9 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     for note in explanation.notes:
         yield from wrapped(f"note: {note}", after="      ")
     yield from _engines(explanation)
+    if (step := explanation.next_step) is not None:
+        # One line, whatever its length, to be copied.
+        yield printable(f"next: {step.command}")
 
 
 def crs_text(crs: str) -> str:
@@ -286,6 +292,8 @@ class Explanation(LiveDisplayable):
     notes: tuple[str, ...] = ()
     row_groups: pa.Table | None = None
     """`path, row_group, rows, bytes, kept, reason`, where row groups were given."""
+    origin: object | None = None
+    """The table that was asked, where it was an open one."""
 
     @property
     def location(self) -> str:
@@ -364,6 +372,20 @@ class Explanation(LiveDisplayable):
         """The files that hold no matching row."""
         return self.files.filter(pa.array(~self.pruning.kept))
 
+    @property
+    def verdict(self) -> str:
+        """How many files are read, and why not fewer."""
+        from geolake_nb.scan.next_step import verdict_text
+
+        return verdict_text(self)
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """The step after which the query would read less; `None` where there is none to suggest."""
+        from geolake_nb.scan.next_step import explanation_step
+
+        return explanation_step(self)
+
     def by_reason(self) -> dict[ScanReason, Amount]:
         """How much each reason keeps or skips, those that keep first.
 
@@ -408,6 +430,8 @@ class Explanation(LiveDisplayable):
         |---|---|
         | `table`, `format`, `version` | where, what and which version; the version may be null |
         | `where` | the filter as SQL |
+        | `verdict` | how many files are read, and why not fewer |
+        | `next_step` | the command after which the query would read less, or null |
         | `query_crs` | the CRS of the query, by geo column |
         | `read`, `total` | `files`, `rows` (null when not known), `bytes` |
         | `levels` | a list of `level`, `kept`, `total` |
@@ -434,6 +458,8 @@ class Explanation(LiveDisplayable):
             "format": self.format.name,
             "version": self.version,
             "where": str(self.where),
+            "verdict": self.verdict,
+            "next_step": None if (step := self.next_step) is None else step.command,
             "query_crs": self.query_crs,
             "read": self.read.to_dict(),
             "total": self.total.to_dict(),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.compute as pc
 
-from geolake_nb.model.display import Displayable
+from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.scan.coverage import FEWEST_FILES
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.scan.layout_model import LayoutModel, layout_column
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.scan.next_step import NextStep
 
 __all__ = [
     "DECAYED_RATIO",
@@ -29,6 +30,7 @@ __all__ = [
     "cheap_layout",
     "layout_of",
     "measured",
+    "read_share",
     "with_versions",
 ]
 
@@ -73,7 +75,7 @@ class LayoutVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout(Displayable):
+class Layout(LiveDisplayable):
     """How much of a table a query reads, on average, by its metadata: no skipping is 1, a full re-clustering `best`.
 
     Example:
@@ -100,6 +102,17 @@ class Layout(Displayable):
     queries: tuple[QueryShare, ...]
     versions: tuple[LayoutVersion, ...] = ()
     """This version and earlier ones, the oldest first, where they were asked for."""
+    origin: object | None = field(default=None, repr=False, compare=False)
+    """The table that was measured, where it was an open one."""
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """The maintenance of a decayed table, the repair of one without bounds, else `None`."""
+        from geolake_nb.scan.next_step import NextStep
+
+        if self.share is None and self.files:
+            return NextStep.of("repair", self.location)
+        return NextStep.of("maintain", self.location) if self.decayed else None
 
     @property
     def ratio(self) -> float | None:
@@ -196,6 +209,16 @@ def cheap_layout(snapshot: Snapshot, *, target_bytes: int = TARGET_BYTES) -> Lay
     mean = int(pc.mean(snapshot.files.table["bytes"]).as_py() or 0)
     layout = layout_of(snapshot, column, target_bytes=max(target_bytes, mean))
     return None if layout.share is None else layout
+
+
+def read_share(snapshot: Snapshot) -> float | None:
+    """The share of the bytes that a query reads; `None` without a geo column or files, or where it would take long."""
+    column = layout_column(snapshot)
+    if column is None or not 1 <= len(snapshot.files) <= _MOST_FILES:
+        return None
+    share = layout_of(snapshot, column, target_bytes=TARGET_BYTES).share
+    # Without a single bound nothing can be measured, and nothing is skipped.
+    return 1.0 if share is None else share
 
 
 def measured(model: LayoutModel) -> Layout:

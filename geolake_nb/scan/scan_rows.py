@@ -31,6 +31,7 @@ from geolake_nb.scan.file_statistics import known_files
 from geolake_nb.scan.prune import prune
 from geolake_nb.scan.result_schema import ResultTypes
 from geolake_nb.scan.row_filter import RowFilter
+from geolake_nb.text.messages import part_of, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +91,8 @@ class ScanMetrics:
 
     def __str__(self) -> str:
         return (
-            f"{self.rows:,} rows from {self.files:,} of {self.files_total:,} files, {self.row_groups:,} row groups, "
+            f"{plural(self.rows, 'row')} from {part_of(self.files, self.files_total, 'file')},"
+            f" {plural(self.row_groups, 'row group')}, "
             f"{self.bytes:,} bytes, {self.rows_scanned:,} rows read in {self.seconds:.3f} s"
         )
 

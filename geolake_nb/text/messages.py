@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -15,6 +16,8 @@ __all__ = [
     "SECRET_NAME",
     "Progress",
     "aligned",
+    "near_names",
+    "part_of",
     "plural",
     "printable",
     "shortened",
@@ -89,6 +92,16 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
     ]
 
 
+def near_names(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
+    """The names that are spelled most like the wanted one, the nearest first, whatever their case.
+
+    >>> near_names("Locaton", ["id", "location", "name"]), near_names("x", ["id"])
+    (['location'], [])
+    """
+    folded = {name.casefold(): name for name in reversed(list(names))}
+    return [folded[match] for match in difflib.get_close_matches(wanted.casefold(), folded, n=count, cutoff=0.6)]
+
+
 def plural(count: int, noun: str) -> str:
     """A number and what it counts.
 
@@ -96,6 +109,15 @@ def plural(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def part_of(count: int, total: int, noun: str) -> str:
+    """A number and of how many: the noun agrees with the latter.
+
+    >>> part_of(1, 1, "file"), part_of(1, 1200, "file")
+    ('1 of 1 file', '1 of 1,200 files')
+    """
+    return f"{count:,} of {plural(total, noun)}"
 
 
 def without_secrets(text: str, known: Iterable[str] = ()) -> str:

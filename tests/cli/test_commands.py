@@ -54,7 +54,8 @@ JSON_KEYS = {
     "files": "files",
     "history": "versions",
     "row-groups": "row_groups",
-    "explain": "table format version where query_crs read total levels reasons unusable if_complete engines notes",
+    "explain": "table format version where verdict next_step query_crs read total levels reasons unusable if_complete "
+    "engines notes",
     "engines": "location where rows rows_read seconds files row_groups unreadable agree verdicts engines facts",
     "layout": "location version column files bytes target_bytes share best median ratio "
     "spread_files decayed queries versions",

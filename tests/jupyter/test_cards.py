@@ -12,6 +12,7 @@ from geolake_nb.api.plan import Plan, Report
 from geolake_nb.checks.finding import Finding, Findings, Scope, Severity, SkippedCheck
 from geolake_nb.formats.delta.collations import ColumnCollation, TableCollations
 from geolake_nb.formats.registry import DELTA
+from geolake_nb.jupyter import card_parts
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards.results import TableRows
 from geolake_nb.jupyter.views import PlanView
@@ -302,9 +303,12 @@ def test_a_plan_without_irreversible_steps_is_applied_by_one_click(bare):
 def test_cancel_before_apply_changes_nothing(bare):
     view = PlanView(bare.plan_repair())
     view.cancel_button.click()
-    assert view.apply_button.disabled
     assert "no changes were made" in view.status.value
     assert gl.open(bare.location).version == 1
+    # The plan can still be applied.
+    view.apply_button.click()
+    view.wait(30)
+    assert view.report.version == 2
 
 
 def test_cancel_while_it_runs_is_an_interrupt_of_the_work(table, monkeypatch):
@@ -312,16 +316,33 @@ def test_cancel_while_it_runs_is_an_interrupt_of_the_work(table, monkeypatch):
     view = PlanView(planned)
 
     def apply(*, on_progress, **_):
-        on_progress(1, 4)
-        assert (view.bar.value, view.bar.max) == (1, 4)
+        assert view.bar.description == "starting"
+        for done, total in ((3, 6), (6, 25), (12, 121)):
+            on_progress(done, total)
+            # Spark plans more stages as it goes: the bar stays, and shows no total that would grow.
+            assert (view.bar.value, view.bar.max, view.bar.description) == (500, 1000, f"{done} tasks done")
         view.cancel_button.click()
-        on_progress(2, 4)
+        on_progress(13, 121)
 
     monkeypatch.setattr(planned, "apply", apply)
     view.apply_button.click()
     view.wait(10)
     assert view.report is None
     assert "nothing was committed" in view.status.value
+    assert (view.apply_button.disabled, view.cancel_button.disabled) == (False, False)
+    monkeypatch.undo()
+    view.apply_button.click()
+    view.wait(30)
+    assert "nothing was committed" not in view.status.value
+
+
+def test_the_number_and_unit_of_a_size_and_the_dashes_of_a_flag_stay_together():
+    style = card_parts.card_style()
+    assert ".geolake-card td.number { white-space: nowrap; }" in style
+    assert ".geolake-card .flag { white-space: nowrap; }" in style
+    command = card_parts.command("map", "t", "--where", "id > 3 -- not a --flag")
+    assert command.count('<span class="flag">') == 1 + 1
+    assert text_of(command) == '%geolake map t --where "id > 3 -- not a --flag"'
 
 
 def test_an_error_of_the_work_is_shown_as_text(table, monkeypatch):

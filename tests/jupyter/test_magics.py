@@ -186,7 +186,7 @@ def test_the_map_and_the_exports_are_those_of_the_table(book, t, name, monkeypat
     monkeypatch.setattr(Table, name, lambda self, *words, **options: calls.append((self, words, options)))
     book.run("%geolake map t --color rows" if name == "map" else "%geolake export t boxes.geojson --column geom")
     expected = (
-        ((), {"column": None, "where": None, "color": "rows"})
+        ((), {"column": None, "where": None, "color": "rows", "versions": False})
         if name == "map"
         else (("boxes.geojson",), {"column": "geom"})
     )
@@ -234,7 +234,9 @@ COMPLAINTS = [
     ("%geolake open 'x", "unclosed quote"),
     ("%geolake check t --depp", "unrecognized arguments: --depp; did you mean --deep?"),
     ("%geolake explain t", "one of the arguments --where --box is required"),
-    ("%geolake explain t --where 'gem > 3'", "no column 'gem'; use one of: id"),
+    ("%geolake explain t --where 'gem > 3'", "no column 'gem'; did you mean geom?"),
+    ("%geolake explain t --where 'SELECT * FROM t WHERE id > 3'", "expected a condition, got SELECT"),
+    ("%geolake map t --color byte", "unknown colour 'byte'; did you mean bytes?"),
     ("%geolake explain t --where 'id >'", "id >"),
     ("%geolake explain t --box 1,2,3", "--box '1,2,3' is not four numbers; write --box=-10,35,30,60"),
     ("%%geolake explain t\n \n", "the filter below the line is missing"),
@@ -273,6 +275,22 @@ def test_an_error_is_one_sentence_with_a_remedy(book, t, cell, text):
     assert text in lines[0]
     assert lines[1:] == ["(--debug shows the traceback)"]
     assert "Traceback" not in ran.out
+
+
+def test_a_variable_with_a_similar_name_is_suggested(book, t):
+    book.run("roads_2024 = t")
+    line = book.complaint("%geolake check roads_2O24")
+    assert line == "geolake: neither a variable nor a path is named roads_2O24; did you mean roads_2024?"
+    assert "there is nothing at this path" in book.complaint("%geolake check 'roads_2O24'")
+
+
+def test_a_call_shows_one_sentence_and_the_traceback_when_it_is_asked_for(book, t):
+    lines = book.run("t.explain('idd > 3')", fails=True).out.strip().splitlines()
+    assert lines == ["PredicateError: no column 'idd'; use one of: id", "(%tb shows the traceback)"]
+    whole = book.run("%tb").out
+    assert "Traceback" in whole
+    assert "binding.py" in whole
+    assert "PredicateError: no column 'idd'" in whole
 
 
 def test_debug_shows_where_an_error_comes_from(book):
@@ -336,9 +354,11 @@ def test_the_overview_names_every_subcommand(book, cell):
 
 
 def test_what_a_cell_shows_is_a_card_and_a_text(book, t):
-    formats, _ = book.shell.display_formatter.format(t)
+    formats, _ = book.shell.display_formatter.format(t.files)
     assert formats["text/html"].startswith("<div")
-    assert formats["text/plain"] == str(t)
+    assert formats["text/plain"] == str(t.files)
+    assert t._repr_html_().startswith("<div")
+    assert str(t) in book.run("t").out
     assert "3 files" in book.run("%geolake files t").out
     assert "WRITE" in book.run("%geolake history t").out
 
@@ -374,13 +394,21 @@ def test_a_path_that_cannot_be_written_is_one_sentence(book, t):
         assert message == f"geolake: {path}: cannot be written: No such file or directory; give another path"
 
 
+def test_a_map_takes_the_window_the_height_and_the_versions_of_python(book, t, tmp_path):
+    shown = book.value("%geolake map t --box=9,49,12,52 --versions --height 300 --color bytes")
+    assert (shown.height, list(shown.versions), shown.color_by) == (300, [0, 1], "bytes")
+    assert str(shown.explanation.where) == str(t.explain((9, 49, 12, 52)).where)
+    path = book.value("%geolake map t -o map.html")
+    assert path.read_text().startswith("<!doctype html>")
+
+
 def test_debug_may_stand_first(book, t):
     assert isinstance(book.value("%geolake --debug check t"), Findings)
 
 
 def test_an_explanation_shows_itself_once_and_as_text_in_a_terminal(book, t):
     out = book.run("%geolake explain t --box 0,40,20,60").out
-    assert out.count("reads 3 of 3 files") == 1
+    assert out.count("reads 3 of 3 files: no file has bounds") == 1
     assert "<div" not in out
     assert "Button" not in out
 

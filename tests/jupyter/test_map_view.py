@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,14 +13,16 @@ import geolake_nb as gl
 from geolake_nb.errors import GeolakeError, PredicateError
 from geolake_nb.expressions.predicate import Spatial, SpatialOp, st_intersects
 from geolake_nb.jupyter.map_traits import page_traits
-from geolake_nb.jupyter.map_view import GeolakeMap, side_by_side
-from geolake_nb.jupyter.map_widget import MapWidget, pack_float64, pack_uint32
+from geolake_nb.jupyter.map_widget import MapWidget, pack_float64, pack_uint32, side_by_side
 from geolake_nb.jupyter.rewrite_dialog import preview_maps
 from geolake_nb.model.box import Box
 from geolake_nb.model.crs import Crs
 from geolake_nb.model.types import GeographyType, GeometryType
 from tests import small_tables
 from tests.jupyter.mapped_tables import mapped_table, random_boxes, touching
+
+if TYPE_CHECKING:
+    from geolake_nb.jupyter.map_view import GeolakeMap
 
 MAKERS = {
     "delta": small_tables.make_delta,
@@ -286,7 +290,7 @@ def test_a_map_says_in_a_line_what_it_is(tmp_path):
 
 
 def test_an_unknown_colour_lists_the_known_ones():
-    with pytest.raises(GeolakeError, match="use one of: age, bytes, overlap, partition, rows"):
+    with pytest.raises(GeolakeError, match="use one of: age, bytes, overlap, partition, read, rows"):
         mapped_table(random_boxes(9)).map(color="height")
 
 

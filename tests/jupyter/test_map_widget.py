@@ -220,7 +220,7 @@ def test_a_drawn_window_counts_what_numpy_counts_and_says_why_a_file_is_skipped(
     columns = [{"key": "bytes", "label": "Size", "kind": "log", "unit": "bytes"}]
     traits = {"boxes": pack_float64(boxes), "columns": columns, "column_data": pack_columns([size])}
     shown = show({**traits, "view": {"lat": 0, "lng": 180, "zoom": 2}})
-    shown.tool("Draw a query window")
+    shown.tool("Query window")
     left, other = shown.on_screen(150, 40), shown.on_screen(215, -20)
     shown.drag([left, other])
     window = shown.ask("map.get('window')")
@@ -233,7 +233,7 @@ def test_a_drawn_window_counts_what_numpy_counts_and_says_why_a_file_is_skipped(
     outside = next(i for i in range(7, 3000) if i not in kept and abs(boxes[i, 1]) < 30 and 100 < boxes[i, 0] < 145)
     shown.tool("Move the map")
     assert "bounds do not overlap the query" in shown.hover(*(boxes[outside, :2] + boxes[outside, 2:]) / 2)
-    field = shown.page.get_by_label(re.compile("Window: xmin"))
+    field = shown.page.get_by_label(re.compile("Query window: xmin"))
     field.fill("-10, -10, 10, 10")
     field.press("Enter")
     shown.settle()
@@ -245,11 +245,119 @@ def test_a_drawn_window_counts_what_numpy_counts_and_says_why_a_file_is_skipped(
 
 def test_a_window_can_be_moved_and_pulled_at_a_corner(show):
     shown = show(specimens(window=[0, 0, 40, 40]))
-    shown.tool("Draw a query window")
+    shown.tool("Query window")
     shown.drag([shown.on_screen(20, 20), shown.on_screen(30, 20)])
     np.testing.assert_allclose(shown.ask("map.get('window')"), [10, 0, 50, 40], atol=1.5)
     shown.drag([shown.on_screen(50, 40), shown.on_screen(70, 50)])
     np.testing.assert_allclose(shown.ask("map.get('window')"), [10, 0, 70, 50], atol=2)
+
+
+def test_typed_coordinates_show_their_errors_in_place_and_windows_can_be_undone_and_copied(show):
+    shown = show(specimens())
+    shown.page.evaluate("() => { navigator.clipboard.writeText = async text => { window.copied = text; }; }")
+    field = shown.page.get_by_label("Query window: xmin, ymin, xmax, ymax in degrees")
+    assert not field.is_visible()
+    shown.tool("Query window")
+    verdict, problem = (shown.page.locator(f".glm-verdict-{part}") for part in ("text", "problem"))
+
+    def type_in(text):
+        field.fill(text)
+        field.press("Enter")
+        shown.settle()
+
+    type_in("0, 0, 40, 40")
+    assert shown.ask("map.get('window')") == [0, 0, 40, 40]
+    said = verdict.inner_text()
+    type_in("hello")
+    assert problem.inner_text() == "hello is not a number: write xmin, ymin, xmax, ymax"
+    assert (field.get_attribute("aria-invalid"), verdict.is_visible()) == ("true", False)
+    assert contrast(problem) >= 4.5
+    type_in("-120, -50, 110, 50")
+    assert (problem.is_visible(), verdict.is_visible()) == (False, True)
+    assert verdict.inner_text() != said
+    copies = shown.page.get_by_label("Copy the query window")
+    assert copies.locator("option").all_inner_texts() == ["Copy", "as bbox", "as WKT"]
+    copies.select_option("wkt")
+    wait_until(shown.page, "window.copied")
+    assert shapely.from_wkt(shown.page.evaluate("window.copied")).bounds == (-120, -50, 110, 50)
+    undo = shown.page.get_by_role("button", name="Back to the last window")
+    undo.click()
+    assert shown.ask("map.get('window')") == [0, 0, 40, 40]
+    undo.click()
+    assert shown.ask("map.get('window')") is None
+    assert undo.is_disabled()
+
+
+def test_the_colours_are_named_as_in_python_and_read_or_skipped_has_a_legend(show):
+    columns = [{"key": "rows", "label": "Rows", "kind": "log"}]
+    traits = specimens(columns=columns, column_data=pack_columns([[7] * len(SPECIMENS)]), color_by="rows")
+    shown = show(traits)
+    colours = shown.page.get_by_label("Colour by")
+    assert colours.locator("option").all_inner_texts() == ["none", "rows", "overlap", "read"]
+    legend = shown.page.locator(".glm-legend")
+    # Of one value there is one colour and no gradient.
+    assert legend.locator(".glm-ramp").count() == 0
+    assert re.sub(r"\s+", " ", legend.inner_text()).strip() == "Rows 7 9"
+    colours.select_option("read")
+    shown.settle()
+    assert "draw a query window to see what it reads" in legend.inner_text()
+    shown.ask("map.set('window', [0, 0, 40, 40])")
+    shown.settle()
+    assert "This query, files" in legend.inner_text()
+    for name, part in (("Legend panel", legend), ("Verdict panel", shown.page.locator(".glm-verdict"))):
+        before = part.bounding_box()
+        frame = shown.page.locator(".glm-map").bounding_box()
+        assert before["width"] * before["height"] <= frame["width"] * frame["height"] / 4
+        fold = shown.page.get_by_role("button", name=name)
+        fold.focus()
+        shown.page.keyboard.press("Enter")
+        assert fold.get_attribute("aria-expanded") == "false"
+        assert part.bounding_box()["height"] < before["height"]
+
+
+def test_the_basemap_is_chosen_and_a_server_without_tiles_gives_way_to_the_land(show):
+    shown = show(specimens(tile_url="data:image/png;base64,none#{z}/{x}/{y}", attribution="somebody"))
+    message = shown.page.locator(".glm-ground-message")
+    message.wait_for()
+    assert message.inner_text() == "The tiles cannot be loaded: the built-in land is shown instead"
+    assert shown.page.locator(".glm-credit").inner_text() == ""
+    shown.page.get_by_role("button", name="Layers").click()
+    basemaps = shown.page.get_by_label("Basemap")
+    assert basemaps.input_value() == "borders"
+    assert basemaps.locator("option").all_inner_texts() == ["none", "land", "land and borders", "tiles"]
+    drawn = "document.querySelector('.glm-data').toDataURL()"
+    pictures = set()
+    for mode in ("borders", "land", "none"):
+        basemaps.select_option(mode)
+        shown.settle()
+        pictures.add(shown.page.evaluate(drawn))
+        assert shown.ask("map.get('basemap')") == mode
+    assert len(pictures) == 3
+
+
+def test_the_map_goes_to_coordinates_and_is_saved_as_a_picture(show):
+    shown = show(specimens())
+    shown.page.get_by_role("button", name="Layers").click()
+    field = shown.page.get_by_label("Go to longitude, latitude")
+    field.fill("13.4")
+    field.press("Enter")
+    assert "Write longitude, latitude: such as 13.4, 52.5" in shown.page.locator(".glm-layers").inner_text()
+    field.fill("13.4, 52.5")
+    field.press("Enter")
+    shown.settle()
+    view = shown.ask("map.get('view')")
+    wait_until(shown.page, "window.geolakeMap.get('view').zoom >= 8")
+    view = shown.ask("map.get('view')")
+    np.testing.assert_allclose([view["lng"], view["lat"]], [13.4, 52.5], atol=0.01)
+    with shown.page.expect_download() as download:
+        shown.page.get_by_role("button", name="Save as PNG").click()
+    assert download.value.suggested_filename == "specimens.png"
+    with open(download.value.path(), "rb") as file:
+        assert file.read(8) == b"\x89PNG\r\n\x1a\n"
+    shown.page.get_by_role("button", name="Full screen").click()
+    wait_until(shown.page, "document.fullscreenElement !== null")
+    shown.page.get_by_role("button", name="Full screen").click()
+    wait_until(shown.page, "document.fullscreenElement === null")
 
 
 def test_density_at_100_000_shows_the_largest_count_that_a_histogram_finds(show):
@@ -440,7 +548,7 @@ def test_with_a_kernel_the_map_sends_ids_and_shows_what_python_answers(show):
     )
     shown.settle()
     assert page.locator(".glm-verdict-text").inner_text() == "1 of 2 files read · 1.0 MB of 3.0 MB · bounds overlap"
-    field = page.get_by_label(re.compile("Window: xmin"))
+    field = page.get_by_label(re.compile("Query window: xmin"))
     field.fill("1, 1, 9, 9")
     field.press("Enter")
     for window, waits in (([0, 0, 5, 5], "true"), ([1, 1, 9, 9], "false")):

@@ -10,6 +10,7 @@ import pytest
 import geolake_nb as gl
 from geolake_nb.cli import main
 from geolake_nb.errors import GeolakeError, PredicateError
+from geolake_nb.jupyter.card_parts import shared_page
 from geolake_nb.jupyter.cards import render
 from geolake_nb.jupyter.cards.table import show_table
 from geolake_nb.jupyter.report_page import report_page
@@ -35,9 +36,10 @@ def without_scripts(page: str) -> str:
 
 def test_a_report_has_the_card_the_map_the_findings_and_the_explanation(table):
     page = report_page(table, where="id > 99")
-    for value in (table.explain("id > 99"), table.check(footers=False)):
-        assert render(value) in page
-    assert [*re.findall("<h2>(.*?)</h2>", page)] == ["Table", "Map", "What the filter reads", "Findings"]
+    with shared_page(table.location):
+        for value in (table.explain("id > 99"), table.check(footers=False)):
+            assert render(value) in page
+    assert [*re.findall("<h2>(.*?)</h2>", page)] == ["Map", "Findings", "What the filter reads", "Table"]
     assert "renderStatic" in page
     assert "What the filter reads" not in report_page(table)
 
@@ -46,14 +48,28 @@ def test_the_card_of_a_report_knows_the_findings(table, tmp_path):
     assert "Checked: no findings." in text_of(show_table(table, table.check(footers=False)))
     bare = gl.open(str(small_tables.make_delta(tmp_path / "bare", bounds=False)))
     page = report_page(bare)
-    assert show_table(bare, bare.check(footers=False)) in page
+    with shared_page(bare.location):
+        assert show_table(bare, bare.check(footers=False)) in page
     assert "Checked: 1 warning." in page
-    assert "Not checked. Run" not in page
-    assert "Not checked. Run" in render(bare)
+
+
+def test_a_report_opens_with_the_verdict_and_the_date_and_has_no_magic(tmp_path):
+    bare = gl.open(str(small_tables.make_delta(tmp_path / "my bare", bounds=False)))
+    plain, filtered = report_page(bare), report_page(bare, where=(5, 45, 12, 52))
+    opening = text_of(plain.partition("</h1>")[2].partition("<h2>")[0])
+    assert opening.strip().startswith("1 warning. A query reads 100% of the bytes.")
+    assert re.search(r"Made \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC of Delta, version 1", opening)
+    assert "The filter reads 3 of 3 files: no file has bounds." in filtered
+    for page in (plain, filtered):
+        text = text_of(without_scripts(page).partition("</h1>")[2].partition("<footer>")[0])
+        assert "geolake repair TABLE" in text
+        assert "%geolake" not in text
+    assert "%geolake repair" in text_of(render(bare))
 
 
 def test_a_report_can_look_at_the_footers(table):
-    assert render(table.check()) in report_page(table, footers=True)
+    with shared_page(table.location):
+        assert render(table.check()) in report_page(table, footers=True)
 
 
 def test_a_table_without_geo_columns_has_a_report_without_a_map(tmp_path):
@@ -102,6 +118,22 @@ def test_the_command_writes_the_report(table, tmp_path, capsys):
     assert main(["report", table.location, "-o", str(target)]) == 0
     assert str(target) in capsys.readouterr().out
     assert main(["report", table.location, "-o", str(target), "--where", "nobody = 1"]) == 3
+
+
+def test_the_shell_writes_maps_and_exports(table, tmp_path, capsys):
+    page, bounds = tmp_path / "map.html", tmp_path / "bounds.geojson"
+    words = ["--box=9,49,12,52", "--height", "500", "--color", "bytes", "-o", str(page)]
+    assert main(["map", table.location, *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "table": table.location, "map": str(page), "bytes": page.stat().st_size,
+    }  # fmt: skip
+    text = page.read_text()
+    assert '"height": 500' in text
+    assert '"files_read": 1' in text
+    assert main(["export", table.location, str(bounds)]) == 0
+    assert capsys.readouterr().out == f"{bounds}: {bounds.stat().st_size:,} bytes\n"
+    assert len(json.loads(bounds.read_text())["features"]) == 3
+    assert main(["map", table.location]) == 2 or "required" in capsys.readouterr().err
 
 
 def test_a_report_in_a_browser_that_reaches_no_host(tmp_path):

@@ -164,7 +164,7 @@ def test_apply_shows_progress_and_can_be_cancelled(opened, monkeypatch):
 
     def apply(*, on_progress, **_):
         on_progress(1, 4)
-        assert (view.bar.value, view.bar.max, dialog.plan_area.is_running) == (1, 4, True)
+        assert (view.bar.value, view.bar.max, dialog.plan_area.is_running) == (250, 1000, True)
         # Neither another plan nor another control takes the running one away.
         dialog.plan_button.click()
         assert "a plan is being applied" in dialog.status.value

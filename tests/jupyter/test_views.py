@@ -160,7 +160,9 @@ def test_a_kernel_shows_a_card_and_under_it_the_widget_with_a_line_for_those_wit
         assert card.data["text/html"].startswith('<div class="geolake-card')
         assert view in button.data
         assert button.data["text/plain"].startswith(f"{output}: ")
-    assert [view in output.data for output in printed.cells[1].outputs] == [False]
+    card, button = printed.cells[1].outputs
+    assert (view in card.data, view in button.data) == (False, True)
+    assert button.data["text/plain"] == "Plan repair: a button in a live notebook"
 
 
 def test_a_printed_notebook_has_the_cards_and_no_code_of_widgets(printed):

@@ -48,6 +48,15 @@ def test_files_are_added_removed_and_kept():
     assert (paths(back.added), paths(back.removed)) == (["b"], ["d"])
 
 
+def test_a_rewrite_is_said_to_be_one_and_not_called_zero():
+    before, after = files(["a", "b"], geom=[ONE, TWO]), files(["x"], rows=[20], geom=[Box(0, 0, 6, 6)])
+    change = diff(snapshot(before), snapshot(after, version=2))
+    assert change.rewrite_sentence == "20 rows of 2 files are in 1 new file now"
+    assert "20 rows of 2 files are in 1 new file now" in str(change)
+    assert "rewritten" not in str(change)
+    assert diff(snapshot(before), snapshot(files(["x"], geom=[ONE]))).rewrite_sentence is None
+
+
 def test_a_file_with_new_bounds_is_rewritten():
     old = files(["a", "b", "c"], geom=[ONE, None, None])
     new = files(["c", "b", "a"], geom=[None, TWO, ONE])
@@ -175,7 +184,7 @@ def test_text_and_plain_values():
     change = diff(old, new)
     text = str(change)
     assert max(map(len, text.splitlines())) <= 100
-    for part in ("version 3 to 5", "added     1 file", "1 with other bounds of geom", "note: added as string",
+    for part in ("version 3 to 5", "added             1 file", "1 with other bounds of geom", "note: added as string",
                  "geom: crs geometry(OGC:CRS84) -> geometry(EPSG:3857)", "[0 0 1 1] -> [5 5 6 6]"):  # fmt: skip
         assert part in text
     plain = json.loads(json.dumps(change.to_dict(files=True)))

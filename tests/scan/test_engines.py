@@ -9,14 +9,14 @@ from geolake_nb.model.collation import Collation
 from geolake_nb.model.snapshot import Feature, Protocol
 from geolake_nb.model.table_format import AS_OF, Answer, TableKind
 from geolake_nb.model.types import Field, GeometryType, PrimitiveType, StringType
-from geolake_nb.scan.engines import ENGINE_FACTS, engine_facts
+from geolake_nb.scan.engines import ENGINE_FACTS, engine_facts, facts_by_kind
 from tests.scan.snapshots import GEOM, files, snapshot
 
 PLAIN = (Field("n", PrimitiveType("int64")),)
 
 
-def facts(**options):
-    return engine_facts(snapshot(files([]), **options))
+def facts(*, of=engine_facts, **options):
+    return of(snapshot(files([]), **options))
 
 
 def test_every_fact_is_dated_and_has_a_source():
@@ -53,8 +53,22 @@ def test_a_plain_table_has_none(format):  # noqa: A002
 
 def test_a_feature_counts_without_a_column_of_its_type():
     protocol = Protocol("reader 3, writer 7", (Feature("geospatial-dev", "preview"), Feature("collations", "")))
-    kinds = {fact.kind for fact in facts(fields=PLAIN, protocol=protocol)}
+    kinds = {fact.kind for fact in facts(fields=PLAIN, protocol=protocol, of=facts_by_kind)}
     assert kinds == {TableKind.DELTA_GEO, TableKind.DELTA_COLLATED}
+
+
+def test_an_engine_is_listed_once_with_the_worst_answer_of_all_kinds():
+    protocol = Protocol("reader 3, writer 7", (Feature("geospatial", ""), Feature("collations", "")))
+    by_kind = facts(fields=GEOM, protocol=protocol, of=facts_by_kind)
+    merged = facts(fields=GEOM, protocol=protocol)
+    assert len(merged) == len({fact.engine for fact in by_kind}) < len(by_kind)
+    for fact in merged:
+        same = [other for other in by_kind if other.engine == fact.engine]
+        for answer in ("reads", "writes"):
+            answers = {getattr(other, answer) for other in same}
+            worst = next(known for known in (Answer.NO, Answer.UNKNOWN, Answer.YES) if known in answers)
+            assert getattr(fact, answer) is worst
+        assert all(other.note in fact.note for other in same)
 
 
 def test_spark_skips_on_neither_and_delta_kernel_on_geometry_only():

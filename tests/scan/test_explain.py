@@ -434,8 +434,8 @@ def test_plain_values_have_stable_keys_and_go_into_json():
     explanation = explain(big_table(), WINDOW)
     plain = explanation.to_dict()
     assert list(plain) == [
-        "table", "format", "version", "where", "query_crs", "read", "total", "levels", "reasons", "unusable",
-        "if_complete", "engines", "notes",
+        "table", "format", "version", "where", "verdict", "next_step", "query_crs", "read", "total", "levels",
+        "reasons", "unusable", "if_complete", "engines", "notes",
     ]  # fmt: skip
     assert plain["read"] == {"files": 15, "rows": 150, "bytes": 15 * 12_345_678}
     assert {"reason": "overlaps", "kept": True, "text": "bounds overlap the query", "files": 5, "rows": 50,

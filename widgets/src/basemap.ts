@@ -53,12 +53,12 @@ export interface GroundColours {
 export class BasemapPainter {
   private paths: { land: Path2D; borders: Path2D } | null = null;
 
-  draw(context: CanvasRenderingContext2D, view: View, colours: GroundColours): void {
+  draw(context: CanvasRenderingContext2D, view: View, colours: GroundColours, withBorders = true): void {
     this.each(context, view, ({ land, borders }) => {
       context.fillStyle = colours.land;
       context.fill(land);
       context.strokeStyle = colours.border;
-      context.stroke(borders);
+      if (withBorders) context.stroke(borders);
       context.strokeStyle = colours.coast;
       context.stroke(land);
     });

@@ -99,7 +99,18 @@ function rampScale(values: Float32Array, style: ValueStyle): Scale {
     positions[i] = Math.min(1, Math.max(0, position));
     steps[i] = Math.round(positions[i] * (STEPS - 1));
   }
-  return { steps, positions, ticks: ticksOf(low, high, style), swatches: [], unknown };
+  const ticks = ticksOf(low, high, style);
+  if (ticks.length === 1) flatten(steps, positions);
+  return { steps, positions, ticks, swatches: [], unknown };
+}
+
+/** Values that read the same have the same colour. */
+function flatten(steps: Uint8Array, positions: Float32Array): void {
+  for (let i = 0; i < steps.length; i++) {
+    if (steps[i] === UNKNOWN) continue;
+    steps[i] = STEPS >> 1;
+    positions[i] = 0.5;
+  }
 }
 
 /** Round values along the ramp, its two ends always among them. */

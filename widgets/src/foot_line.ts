@@ -3,6 +3,7 @@ import { el, throttled } from "./dom";
 import type { Items } from "./items";
 import type { Notes } from "./model";
 import { countText } from "./value_text";
+import { nounOf } from "./verdict_bar";
 
 export interface FootTarget {
   /** Selects the items that a note refers to, so that the table lists them. */
@@ -32,7 +33,7 @@ export class FootLine {
 
   showCounts(items: Items, noun: string): void {
     const chosen = items.selected.length ? ` · ${countText(items.selected.length)} selected` : "";
-    this.counts.textContent = `${countText(items.count)} ${noun}${chosen}`;
+    this.counts.textContent = `${countText(items.count)} ${nounOf(items.count, noun)}${chosen}`;
   }
 
   /** What Python counted wins over what the browser sees. */

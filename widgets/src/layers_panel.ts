@@ -1,5 +1,7 @@
 /** Which layers are drawn: the items, the ground, and each overlay by its name. */
 import { el } from "./dom";
+import type { Ground, GroundMode } from "./ground";
+import { typedPlace } from "./map_actions";
 import { type Host, type Overlay, overlayParts } from "./model";
 import type { Palette } from "./palette";
 
@@ -13,16 +15,30 @@ export interface DrawnOverlay {
 export class LayersPanel {
   readonly element = el("div", { class: "glm-layers glm-control", attributes: { role: "group", "aria-label": "Layers" } });
   showBoxes = true;
-  showBasemap = true;
   overlays: DrawnOverlay[] = [];
+  private readonly basemaps = el("select", { class: "glm-select", attributes: { "aria-label": "Basemap" } });
+  private readonly place = el("input", { class: "glm-input", attributes: { type: "text", "aria-label": "Go to longitude, latitude", placeholder: "longitude, latitude", spellcheck: "false" } });
+  private readonly problem = el("div", { class: "glm-verdict-problem", attributes: { role: "alert" } });
   /** What the user has switched by hand, by the name of the overlay: it outlives new data. */
   private readonly switched = new Map<string, boolean>();
 
   constructor(
     private readonly host: Host,
     private readonly changed: () => void,
+    private readonly ground: Ground,
+    private readonly goTo: (longitude: number, latitude: number) => void,
   ) {
     this.element.hidden = true;
+    this.place.addEventListener("change", () => {
+      const place = typedPlace(this.place.value);
+      const problem = typeof place === "string" ? place : "";
+      this.problem.textContent = problem;
+      this.problem.hidden = !problem;
+      this.place.setAttribute("aria-invalid", String(Boolean(problem)));
+      if (typeof place !== "string") this.goTo(place.longitude, place.latitude);
+    });
+    this.basemaps.addEventListener("change", () => this.ground.choose(this.basemaps.value as GroundMode));
+    this.problem.hidden = true;
   }
 
   load(palette: Palette): void {
@@ -55,8 +71,12 @@ export class LayersPanel {
           }),
         ),
       ),
-      line("Land and borders", null, this.showBasemap, (on) => this.set(() => (this.showBasemap = on))),
+      el("label", { class: "glm-layer" }, el("span", { text: "Basemap" }), this.basemaps),
+      el("label", { class: "glm-layer" }, el("span", { text: "Go to" }), this.place),
+      this.problem,
     );
+    this.basemaps.replaceChildren(...this.ground.choices.map(([value, text]) => el("option", { text, attributes: { value } })));
+    this.basemaps.value = this.ground.mode;
   }
 
   private set(change: () => void): void {

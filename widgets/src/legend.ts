@@ -7,9 +7,23 @@ import type { Frame } from "./painter";
 import type { Palette } from "./palette";
 import { countText } from "./value_text";
 
+/** Colours files by whether the query reads them. */
+export const READ = "read";
+
 export class Legend {
   readonly element = el("div", { class: "glm-legend glm-control", attributes: { role: "group", "aria-label": "Legend" } });
+  private readonly body = el("div");
+  private readonly folder = el("button", { class: "glm-fold", title: "Fold the legend", attributes: { type: "button", "aria-label": "Legend panel", "data-label": "Legend", "aria-expanded": "true" } });
   private shown = "";
+
+  constructor() {
+    this.element.append(this.folder, this.body);
+    this.folder.addEventListener("click", () => {
+      const folded = this.element.classList.toggle("glm-folded");
+      this.folder.setAttribute("aria-expanded", String(!folded));
+      this.folder.title = folded ? "Show the legend" : "Fold the legend";
+    });
+  }
 
   /** Redraws the key when something in it has changed: a frame passes here on every move. */
   update(items: Items, palette: Palette, colorBy: string, frame: Frame, noun: string, overlays: readonly DrawnOverlay[]): void {
@@ -27,7 +41,11 @@ export class Legend {
     } else if (column && scale) {
       const labelOnly = !column.unit || column.unit === "bytes" || column.unit === column.label.toLowerCase();
       parts.push(heading(labelOnly ? column.label : `${column.label} (${column.unit})`));
-      if (scale.positions) parts.push(...ramp(palette.ramp, scale.ticks));
+      if (scale.positions && scale.ticks.length > 1) parts.push(...ramp(palette.ramp, scale.ticks));
+      // Of one value there is one colour.
+      else if (scale.positions && scale.unknown < items.count) {
+        parts.push(line(cssOf(palette.ramp[palette.ramp.length >> 1]), scale.ticks[0]?.text ?? "", items.count - scale.unknown));
+      }
       for (const { text, count, colour } of scale.swatches) {
         parts.push(line(cssOf(colour === null ? palette.unknown : palette.categories[colour]), text, count));
       }
@@ -36,9 +54,10 @@ export class Legend {
     } else if (colorBy === "overlap") {
       parts.push(heading(`Overlap, ${noun} per cell`), ...ramp(palette.ramp, countTicks(frame.maximum)));
     }
-    parts.push(...markLines(items, palette, colorBy, noun));
+    parts.push(...markLines(items, palette, colorBy === READ ? "" : colorBy, noun));
+    if (colorBy === READ && !items.marks) parts.push(heading("Read or skipped"), hint("draw a query window to see what it reads"));
     if (over.length) parts.push(heading("Layers"), ...over.slice(0, 6).map(([name, colour]) => line(colour, name, null)));
-    this.element.replaceChildren(...parts);
+    this.body.replaceChildren(...parts);
     this.element.hidden = parts.length === 0;
   }
 }

@@ -1,15 +1,17 @@
 /** One map in one cell: puts the parts together and connects them to the traits. */
-import { type LeafletMouseEvent, Map as LeafletMap, TileLayer, control, latLngBounds } from "leaflet";
+import { type LeafletMouseEvent, Map as LeafletMap, control, latLngBounds } from "leaflet";
 import type { Box } from "./boxes";
 import { Guard, el } from "./dom";
 import { FootLine } from "./foot_line";
 import { Framing } from "./framing";
+import { Ground } from "./ground";
 import { ItemCard, RowCard } from "./hover_card";
 import { ItemTable } from "./item_table";
 import { Items } from "./items";
 import { lassoed } from "./lasso";
 import { LayersPanel } from "./layers_panel";
 import { Legend } from "./legend";
+import { savePicture, toggleFullScreen } from "./map_actions";
 import type { Host, Traits } from "./model";
 import { type Frame, Painter, type Rubber, type Scene } from "./painter";
 import { PALETTES, type Palette } from "./palette";
@@ -17,6 +19,7 @@ import { Picking } from "./picking";
 import { Pointing, type Tool, boxBetween } from "./pointing";
 import { QueryWindow } from "./query_window";
 import { RowsPanel } from "./rows_panel";
+import { StepPanel } from "./step_panel";
 import { movesLittle, themeNow, watchTheme } from "./theme";
 import { Toolbar } from "./toolbar";
 
@@ -34,12 +37,10 @@ export class MapView {
   private palette: Palette = PALETTES.light;
   private rubber: Rubber | null = null;
   private placed = false;
-  private tiles: TileLayer | null = null;
-  private tileUrl = "";
   private readonly stop = new AbortController();
   private readonly guard = new Guard(this.root);
   private readonly frame = el("div", { class: "glm-map", attributes: { tabindex: "0", role: "application" } });
-  private readonly credit = el("div", { class: "glm-credit" });
+  private readonly ground: Ground;
   private readonly legend = new Legend();
   private readonly framing: Framing;
   private readonly picking: Picking;
@@ -52,6 +53,7 @@ export class MapView {
   private readonly table: ItemTable;
   private readonly layers: LayersPanel;
   private readonly foot: FootLine;
+  private readonly step: StepPanel;
 
   constructor(
     parent: HTMLElement,
@@ -71,7 +73,9 @@ export class MapView {
     const run = (work: () => void): void => void this.guard.run(work);
     this.picking = new Picking(host, items, this.painter, this.card, this.rowCard, () => this.rows, this.frame, run);
     this.query = new QueryWindow(host, items, (marks) => this.painter.schedule(!marks), signal);
-    this.layers = new LayersPanel(host, () => this.painter.schedule());
+    this.step = new StepPanel(host);
+    this.ground = new Ground(this.map, host, () => [this.layers.render(), this.painter.schedule()]);
+    this.layers = new LayersPanel(host, () => this.painter.schedule(), this.ground, (x, y) => this.map.setView([y, x], Math.max(8, this.map.getZoom())));
     this.toolbar = this.makeToolbar();
     this.table = new ItemTable(host, {
       items,
@@ -89,7 +93,7 @@ export class MapView {
     });
     this.pointing = this.makePointing(signal);
     this.root.append(this.toolbar.element, el("div", { class: "glm-body" }, this.frame, this.table.element), this.rows.element, this.foot.element);
-    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.credit, this.card.element, this.rowCard.element);
+    this.frame.append(this.query.bar.element, this.layers.element, this.legend.element, this.ground.credit, this.ground.message, this.card.element, this.rowCard.element, this.step.element);
     this.layers.load(this.palette);
     this.map.addLayer(this.painter);
     this.hearTraits();
@@ -118,6 +122,8 @@ export class MapView {
       fit: () => this.framing.fit(this.items),
       fitSelection: () => this.framing.fit(this.items, this.items.selected),
       colorBy: (key) => this.host.set("color_by", key),
+      fullScreen: () => toggleFullScreen(this.root),
+      savePicture: () => savePicture(this.frame, this.host.get("title")),
       toggleLayers: () => !(this.layers.element.hidden = !this.layers.element.hidden),
       toggleTable: () => this.showTable(this.table.element.hidden),
       toggleRows: () => this.rows.toggle(),
@@ -184,6 +190,7 @@ export class MapView {
       this.layers.load(this.palette);
       this.painter.schedule();
     });
+    onChange(["step"], () => this.step.sync());
     onChange(["page"], () => this.table.render());
     onChange(["row_page"], () => this.rows.renderPage());
     onChange(["row_status", "row_shapes"], (changed) => {
@@ -196,7 +203,7 @@ export class MapView {
       }
     });
     onChange(["view"], () => this.framing.follow());
-    onChange(["theme", "title", "noun", "height", "notes", "versions", "version", "tile_url", "attribution"], () => this.applyAll());
+    onChange(["theme", "title", "noun", "height", "notes", "versions", "version", "basemap", "tile_url", "attribution"], () => this.applyAll());
     stop.signal.addEventListener("abort", host.onMessage((message) => guard.run(() => [this.card, this.rowCard].forEach((card) => card.receive(message)))));
   }
 
@@ -245,6 +252,7 @@ export class MapView {
     this.pointing.tool = tool;
     this.toolbar.showTool(tool);
     this.frame.dataset.tool = tool;
+    this.query.setTool(tool === "window");
     if (tool === "pan") this.map.dragging.enable();
     else this.map.dragging.disable();
   }
@@ -265,7 +273,7 @@ export class MapView {
     frame.setAttribute("aria-label", `Map of ${title || noun}. Arrow keys move, plus and minus zoom, Enter selects at the centre, Escape clears.`);
     this.toolbar.showTitle(title);
     this.foot.showVersions(host.get("versions"), host.get("version"));
-    this.applyTiles();
+    this.ground.apply();
     this.layers.render();
     this.applyTheme();
     this.applyItems();
@@ -279,16 +287,6 @@ export class MapView {
     this.palette = PALETTES[theme];
     this.layers.recolour(this.palette);
     this.painter.schedule();
-  }
-
-  private applyTiles(): void {
-    const url = this.host.get("tile_url");
-    this.credit.textContent = url ? this.host.get("attribution") : "";
-    if (url === this.tileUrl) return;
-    this.tileUrl = url;
-    this.tiles?.remove();
-    this.tiles = url ? new TileLayer(url, { maxZoom: 20 }).addTo(this.map) : null;
-    this.layers.showBasemap = !url;
   }
 
   private applyItems(): void {
@@ -353,11 +351,11 @@ export class MapView {
 
   private scene(): Scene {
     const { host, items, palette, layers, rubber } = this;
-    const { showBoxes, showBasemap, overlays } = layers;
+    const { showBoxes, overlays } = layers;
     const [colorBy, measure] = [host.get("color_by"), host.get("measure")];
     const { shapes, row } = this.rows;
     const drawn = { rows: shapes.pieces, row: row === null ? [] : shapes.of(row), window: this.query.window };
-    return { items, palette, colorBy, showBoxes, showBasemap, overlays, ...drawn, hovered: this.picking.hovered, rubber, measure };
+    return { items, palette, colorBy, showBoxes, ground: this.ground.mode, overlays, ...drawn, hovered: this.picking.hovered, rubber, measure };
   }
 
   private drawn(frame: Frame): void {

@@ -21,6 +21,8 @@ export interface Verdict {
   readonly bytes?: number;
   readonly bytes_read?: number;
   readonly text?: string;
+  /** The filter and the window as SQL, where it is not long. */
+  readonly sql?: string;
   /** The window of the verdict. */
   readonly window?: readonly number[];
 }
@@ -86,6 +88,18 @@ export interface Notes {
   readonly problems?: readonly (readonly [string, number])[];
 }
 
+/** What Python suggests: empty without a suggestion. */
+export interface Step {
+  readonly text?: string;
+  readonly lines?: readonly string[];
+  /** Pairs of what is sent back and the label of a button. */
+  readonly actions?: readonly (readonly [string, string])[];
+  readonly command?: string;
+  readonly is_central?: boolean;
+  readonly is_problem?: boolean;
+  readonly is_busy?: boolean;
+}
+
 export interface MapView {
   readonly lat?: number;
   readonly lng?: number;
@@ -115,10 +129,12 @@ export interface Traits {
   row_shapes: RowShapesTrait;
   row_page: Page;
   row_page_request: PageRequest | Record<string, never>;
+  step: Step;
   versions: number[];
   version: number;
   view: MapView;
   notes: Notes;
+  basemap: "" | "none" | "land" | "borders" | "tiles";
   tile_url: string;
   attribution: string;
   theme: "auto" | "light" | "dark";
@@ -151,10 +167,12 @@ export const DEFAULTS: Traits = {
   row_shapes: {},
   row_page: {},
   row_page_request: {},
+  step: {},
   versions: [],
   version: 0,
   view: {},
   notes: {},
+  basemap: "",
   tile_url: "",
   attribution: "",
   theme: "auto",
@@ -261,6 +279,21 @@ export function windowOf(value: unknown): Box | null {
   if (!Array.isArray(value) || value.length !== 4 || !value.every((side) => Number.isFinite(side))) return null;
   const [xmin, ymin, xmax, ymax] = value as number[];
   return ymin <= ymax ? [xmin, ymin, xmax, ymax] : null;
+}
+
+/** The window that somebody has typed, or why it is none. */
+export function typedWindow(text: string): Box | string {
+  const words = text.split(/[\s,;]+/).filter(Boolean);
+  const strange = words.find((word) => !Number.isFinite(Number(word)));
+  if (strange !== undefined) return `${strange.slice(0, 20)} is not a number: write xmin, ymin, xmax, ymax`;
+  if (words.length !== 4) return `Expected four numbers, got ${words.length}: write xmin, ymin, xmax, ymax`;
+  return windowOf(words.map(Number)) ?? "ymin is above ymax: write the south before the north";
+}
+
+/** The window as WKT; one that crosses the antimeridian has a part on either side. */
+export function windowWkt([xmin, ymin, xmax, ymax]: Box): string {
+  const ring = (west: number, east: number): string => `((${west} ${ymin}, ${east} ${ymin}, ${east} ${ymax}, ${west} ${ymax}, ${west} ${ymin}))`;
+  return xmin <= xmax ? `POLYGON ${ring(xmin, xmax)}` : `MULTIPOLYGON (${ring(xmin, 180)}, ${ring(-180, xmax)})`;
 }
 
 /** The window between two corners, brought to ±180; all around the world becomes -180 to 180. */

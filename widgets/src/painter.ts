@@ -1,6 +1,7 @@
 /** The one layer of the map: a canvas for the data, and one on top for what follows the pointer. */
 import { DomUtil, Layer, type LeafletEventHandlerFn, type Map as LeafletMap, type ZoomAnimEvent } from "leaflet";
 import { BasemapPainter } from "./basemap";
+import type { GroundMode } from "./ground";
 import { type Box, countVisible } from "./boxes";
 import { STEPS, cssOf } from "./colour";
 import { DensityLayer } from "./density_layer";
@@ -33,7 +34,7 @@ export interface Scene {
   readonly palette: Palette;
   readonly colorBy: string;
   readonly showBoxes: boolean;
-  readonly showBasemap: boolean;
+  readonly ground: GroundMode;
   readonly overlays: readonly { overlay: Overlay; parts: readonly Float64Array[]; visible: boolean; colour: string }[];
   readonly window: Box | null;
   /** Loaded rows, and the one that is pointed at. */
@@ -55,6 +56,10 @@ export interface Frame {
 
 interface Inner {
   _getNewPixelOrigin(center: unknown, zoom: number): { x: number; y: number };
+}
+
+function isLand(ground: GroundMode): boolean {
+  return ground === "land" || ground === "borders";
 }
 
 export class Painter extends Layer {
@@ -171,13 +176,13 @@ export class Painter extends Layer {
 
   private drawData(scene: Scene, context: CanvasRenderingContext2D, view: View): Omit<Frame, "ms"> {
     const { palette, items } = scene;
-    if (scene.showBasemap) this.basemap.draw(context, view, palette);
+    if (isLand(scene.ground)) this.basemap.draw(context, view, palette, scene.ground === "borders");
     let frame: Omit<Frame, "ms"> = { mode: "outlines", boxes: 0, maximum: 0 };
     if (scene.showBoxes) {
       const visible = countVisible(items.boxes, view, scene.measure ? Infinity : DENSE);
       frame = visible > DENSE ? this.drawDense(scene, context, view, visible) : this.drawOutlines(scene, context, view, visible);
     }
-    if (scene.showBasemap && frame.mode !== "outlines") this.basemap.drawCoasts(context, view, palette);
+    if (isLand(scene.ground) && frame.mode !== "outlines") this.basemap.drawCoasts(context, view, palette);
     for (const { overlay, parts, visible, colour } of scene.overlays) {
       if (visible) drawOverlay(context, view, overlay.kind, parts, colour);
     }

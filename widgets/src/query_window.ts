@@ -8,10 +8,15 @@ import { VerdictBar } from "./verdict_bar";
 
 /** Up to this many items the browser counts at once what a window touches, before Python answers. */
 const QUICK = 200_000;
+const MAX_UNDO = 50;
 
 export class QueryWindow {
   window: Box | null = null;
-  readonly bar = new VerdictBar((window) => this.set(window, true));
+  readonly bar = new VerdictBar({ changed: (window) => this.set(window, true), undo: () => this.undo() });
+  /** The windows before this one, the last at the end. */
+  private readonly earlier: (Box | null)[] = [];
+  private settled: Box | null = null;
+  private drawing = false;
   private pending = false;
   private opened = false;
   private verdict: Verdict = {};
@@ -31,12 +36,35 @@ export class QueryWindow {
     this.window = window;
     this.pending = this.waits();
     if (done) {
+      this.remember(window);
       this.send.cancel();
       this.host.set("window", window);
     } else {
       this.send(window);
     }
     this.answer();
+  }
+
+  /** Whether the tool that draws windows is the one in use. */
+  setTool(drawing: boolean): void {
+    this.drawing = drawing;
+    this.bar.setActive(drawing, this.earlier.length > 0);
+  }
+
+  private remember(window: Box | null): void {
+    if (String(window) === String(this.settled)) return;
+    this.earlier.push(this.settled);
+    if (this.earlier.length > MAX_UNDO) this.earlier.shift();
+    this.settled = window;
+    this.bar.setActive(this.drawing, true);
+  }
+
+  private undo(): void {
+    const window = this.earlier.pop();
+    if (window === undefined) return;
+    this.settled = window;
+    this.set(window, true);
+    this.bar.setActive(this.drawing, this.earlier.length > 0);
   }
 
   /** The trait has changed, from whichever side. */
@@ -47,6 +75,7 @@ export class QueryWindow {
       return;
     }
     if (String(window) === String(this.window)) return;
+    this.remember(window);
     this.window = window;
     this.answer();
   }
@@ -54,7 +83,7 @@ export class QueryWindow {
   /** A verdict from before the map was shown, of a window or of a filter without one, stays until a window is drawn. */
   private open(window: Box | null): void {
     this.opened = true;
-    this.window = window;
+    this.window = this.settled = window;
     this.verdict = this.host.get("verdict");
     if (window && this.verdict.files === undefined) this.answer();
     else this.show();

@@ -1,5 +1,6 @@
 /** The row of controls above the map. */
 import { type IconName, el, iconButton } from "./dom";
+import { READ } from "./legend";
 import type { Column } from "./model";
 import type { Tool } from "./pointing";
 
@@ -9,6 +10,8 @@ export interface ToolbarTarget {
   fit(): void;
   fitSelection(): void;
   colorBy(key: string): void;
+  fullScreen(): void;
+  savePicture(): void;
   toggleLayers(): boolean;
   toggleTable(): boolean;
   toggleRows(): boolean;
@@ -18,7 +21,7 @@ const TOOLS: readonly [Tool, IconName, string][] = [
   ["pan", "pan", "Move the map; click to select"],
   ["box", "box", "Select by a box (also: Shift and drag)"],
   ["lasso", "lasso", "Select by a lasso"],
-  ["window", "window", "Draw a query window"],
+  ["window", "window", "Query window"],
 ];
 
 export class Toolbar {
@@ -32,6 +35,10 @@ export class Toolbar {
 
   constructor(target: ToolbarTarget) {
     for (const [tool, name, label] of TOOLS) this.tools.set(tool, iconButton(name, label, () => target.tool(tool)));
+    // The tool that a map is opened for has its name on it.
+    const queryTool = this.tools.get("window");
+    queryTool?.classList.add("glm-worded");
+    queryTool?.append(el("span", { text: "Query window" }));
     this.toSelection = iconButton("target", "Zoom to the selection", () => target.fitSelection());
     const layers = iconButton("layers", "Layers", () => layers.setAttribute("aria-expanded", String(target.toggleLayers())));
     layers.setAttribute("aria-expanded", "false");
@@ -50,6 +57,7 @@ export class Toolbar {
       ),
       el("label", { class: "glm-label" }, el("span", { text: "Colour" }), this.colours),
       group("Panels", layers, this.tableButton, this.rowsButton),
+      group("Map", iconButton("full", "Full screen", () => target.fullScreen()), iconButton("picture", "Save as PNG", () => target.savePicture())),
     );
   }
 
@@ -76,9 +84,9 @@ export class Toolbar {
   }
 
   showColumns(columns: readonly Column[], active: string): void {
-    const options = columns.map(({ key, label }) => option(key, label));
-    const own = columns.some(({ key }) => key === "overlap") ? [] : [option("overlap", "Overlap")];
-    this.colours.replaceChildren(option("", "None"), ...options, ...own);
+    // The names of `color=` in Python.
+    const keys = [...columns.map(({ key }) => key), ...(columns.some(({ key }) => key === "overlap") ? [] : ["overlap"]), READ];
+    this.colours.replaceChildren(option("", "none"), ...keys.map((key) => option(key, key)));
     this.colours.value = active;
     if (this.colours.selectedIndex < 0) this.colours.value = "";
   }

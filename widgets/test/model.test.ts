@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pageHost } from "../src/hosts";
-import { bytesOf, columnValues, float64s, marksOf, overlayParts, ringsOf, windowBetween, windowOf } from "../src/model";
+import { bytesOf, columnValues, float64s, marksOf, overlayParts, ringsOf, typedWindow, windowBetween, windowOf, windowWkt } from "../src/model";
+import { typedPlace } from "../src/map_actions";
 import { worldX } from "../src/mercator";
 
 test("numbers are read from a view at an odd offset of a larger message", () => {
@@ -48,6 +49,25 @@ test("an overlay is cut at its NaN pairs", () => {
 test("a window is four finite numbers in order", () => {
   assert.deepEqual(windowOf([170, -10, -170, 10]), [170, -10, -170, 10]);
   for (const wrong of [null, [], [1, 2, 3], [0, 1, 0, 0], [0, NaN, 1, 1], ["0", 0, 1, 1], {}]) assert.equal(windowOf(wrong), null);
+});
+
+test("what is typed is a window, or a sentence says what is wrong", () => {
+  assert.deepEqual(typedWindow("170, -10; -170  10.5"), [170, -10, -170, 10.5]);
+  assert.equal(typedWindow("hello"), "hello is not a number: write xmin, ymin, xmax, ymax");
+  assert.equal(typedWindow("1, 2, 3"), "Expected four numbers, got 3: write xmin, ymin, xmax, ymax");
+  assert.equal(typedWindow(""), "Expected four numbers, got 0: write xmin, ymin, xmax, ymax");
+  assert.equal(typedWindow("0, 10, 1, 5"), "ymin is above ymax: write the south before the north");
+});
+
+test("a window is copied as WKT, in two parts over the antimeridian", () => {
+  assert.equal(windowWkt([1, 2, 3, 4]), "POLYGON ((1 2, 3 2, 3 4, 1 4, 1 2))");
+  assert.equal(windowWkt([170, 0, -170, 1]), "MULTIPOLYGON (((170 0, 180 0, 180 1, 170 1, 170 0)), ((-180 0, -170 0, -170 1, -180 1, -180 0)))");
+});
+
+test("a place is two numbers, longitude first", () => {
+  assert.deepEqual(typedPlace("13.4, 52.5"), { longitude: 13.4, latitude: 52.5 });
+  for (const wrong of ["", "13.4", "a, b", "1, 2, 3"]) assert.equal(typedPlace(wrong), "Write longitude, latitude: such as 13.4, 52.5");
+  assert.equal(typedPlace("13, 520"), "The latitude is beyond 90 degrees: write longitude, latitude");
 });
 
 test("two corners make a window within 180 degrees, on whatever copy of the world they were drawn", () => {

@@ -32,7 +32,7 @@ from geolake_nb.model.collation_stats import COLLATIONS_DOMAIN, CollationHints
 from geolake_nb.model.schema import join_path, split_path, type_name
 from geolake_nb.model.table_format import Answer, TableKind
 from geolake_nb.model.types import StringType
-from geolake_nb.scan.engines import engine_facts
+from geolake_nb.scan.engines import engine_facts, facts_by_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -294,7 +294,7 @@ class _Plan:
     def irreversible_steps(self) -> tuple[IrreversibleStep, ...]:
         if not self.is_new_feature:
             return ()
-        facts = [fact for fact in engine_facts(self.after) if fact.kind is TableKind.DELTA_COLLATED]
+        facts = [fact for fact in facts_by_kind(self.after) if fact.kind is TableKind.DELTA_COLLATED]
         out = ", ".join(fact.engine for fact in facts if fact.writes is Answer.NO)
         why = f"The feature collations stays in the table: {out} and others can no longer write it; geolake_nb can."
         return (IrreversibleStep("collations", why),)
@@ -365,7 +365,7 @@ class _Plan:
                 yield f"{name} compares by {new}" + ("." if old is None else f", no longer by {old}.")
             if new is not None and path not in {column.path for column in self.measured}:
                 yield f"{name} gets no statistics: it is in a list or a map, a partition column or not indexed."
-        for fact in engine_facts(self.after):
+        for fact in facts_by_kind(self.after):
             if self.changed and fact.kind is TableKind.DELTA_COLLATED and fact.reads is Answer.NO:
                 yield f"{fact.engine} cannot read the table with these collations: it {fact.note}."
         for name in sorted(self.previews):

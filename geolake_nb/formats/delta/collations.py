@@ -15,12 +15,13 @@ from geolake_nb.formats.delta.details import ColumnMapping, DeltaDetails
 from geolake_nb.formats.delta.format import collation_hints
 from geolake_nb.formats.delta.rules import newest_version
 from geolake_nb.model.collation import COLLATIONS_KEY, Collation
-from geolake_nb.model.display import Displayable
+from geolake_nb.model.display import LiveDisplayable
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.types import ListType, MapType, StringType
+from geolake_nb.scan.next_step import NextStep
 from geolake_nb.scan.value_scan import CollatedString
 from geolake_nb.text.json_text import edited, member, with_member
-from geolake_nb.text.messages import printable
+from geolake_nb.text.messages import part_of, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -120,7 +121,7 @@ class ColumnCollation:
 
 
 @dataclass(frozen=True, slots=True)
-class TableCollations(Displayable):
+class TableCollations(LiveDisplayable):
     """The strings of a table that compare by a collation.
 
     >>> print(TableCollations("/t", 0, ()))
@@ -130,6 +131,16 @@ class TableCollations(Displayable):
     location: str
     file_count: int
     columns: tuple[ColumnCollation, ...]
+    origin: object | None = dataclasses.field(default=None, repr=False, compare=False)
+    """The table that was asked, where it was an open one."""
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """The plan of the statistics that are missing; `None` where none are."""
+        if not self.is_stale:
+            return None
+        # As the check does: Spark's version replaces others, and `--refresh` is refused where they differ.
+        return NextStep.of("collations", self.location, "--upgrade")
 
     @property
     def is_stale(self) -> bool:
@@ -163,8 +174,8 @@ def statistics_text(column: ColumnCollation, count: int) -> str:
     if not column.has_statistics:
         return "no statistics are kept of it"
     if column.wanted is None:
-        return f"no statistics in {count:,} files"
-    have = ", ".join(f"{files:,} of {count:,} files have {version}" for version, files in column.files.items())
+        return f"no statistics in {plural(count, 'file')}"
+    have = ", ".join(f"{part_of(files, count, 'file')} have {version}" for version, files in column.files.items())
     stale = f"{len(column.stale):,} stale" if column.stale else "none stale"
     return f"wants {column.wanted}: {have or 'no file has it'}; {stale}"
 

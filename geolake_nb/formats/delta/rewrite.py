@@ -358,4 +358,6 @@ class _Enable:
             for key, value in metadata["configuration"].items():
                 if configured.get(key) != value:
                     yield f"The property {key!r} is set to {value[:40]}{'...' if len(value) > 40 else ''}."
-            yield f"All {len(self._snapshot.files):,} files are rewritten; a value that does not fit stops the job."
+            files = len(self._snapshot.files)
+            all_files = "The file is" if files == 1 else f"All {files:,} files are"
+            yield f"{all_files} rewritten; a value that does not fit stops the job."

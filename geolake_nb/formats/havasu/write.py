@@ -24,6 +24,7 @@ from geolake_nb.formats.iceberg.writability import require_writable as require_c
 from geolake_nb.geo.bound_codec import to_havasu_wkb
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.scan.engines import engine_facts
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -122,7 +123,7 @@ def plan_overwrite(snapshot: Snapshot, rows: InputRows, *, columns: Mapping[str,
     return replace(
         append,
         actions=[*append.actions, *removes],
-        notes=(f"The rows of all {len(paths):,} files are replaced by new ones.",),
+        notes=(f"The rows of all {plural(len(paths), 'file')} are replaced by new ones.",),
         undo="geolake undo reverts it until the old snapshot is expired",
         parameters={"mode": "overwrite"},
         metrics={"files_removed": len(paths), "bytes_removed": size},

@@ -13,6 +13,7 @@ from geolake_nb.formats.parquet_folder.journal import FIRST_ENTRIES, changes_of,
 from geolake_nb.model.change import Change, IrreversibleStep, Reads, Verb
 from geolake_nb.scan.engines import engine_facts
 from geolake_nb.scan.explanation import bytes_text
+from geolake_nb.text.messages import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -193,7 +194,7 @@ def plan_forget(storage: Storage, snapshot: Snapshot, version: int | None = None
         None,
         actions=[action("forget", {"transaction": name, "version": copies.version}) for name, copies in kept.items()],
         notes=(
-            f"The undo data of {changes} is removed: {files:,} files ({bytes_text(size)}) in _geolake.",
+            f"The undo data of {changes} is removed: {plural(files, 'file')} ({bytes_text(size)}) in _geolake.",
             "No file of the set is touched.",
         ),
         irreversible_steps=(IrreversibleStep("forget", f"{changes} can no longer be undone."),),

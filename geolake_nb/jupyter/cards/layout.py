@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.jupyter.card_parts import bar, card, command, facts, folded, grid, name, plural, title
+from geolake_nb.jupyter.card_parts import (
+    bar,
+    card,
+    facts,
+    folded,
+    grid,
+    name,
+    next_line,
+    plural,
+    stale_line,
+    title,
+)
 from geolake_nb.jupyter.html import join, tag
 from geolake_nb.scan.explanation import bytes_text
 
@@ -30,16 +41,16 @@ def show_layout(layout: Layout) -> Markup:
     ]
     return card(
         "Layout",
+        stale_line(layout.origin),
         title("Layout", layout.location),
         tag("p", layout.summary),
-        tag("p", "Decayed: ", command("maintain", layout.location), " has a plan.", class_="warning")
-        if layout.decayed
-        else None,
+        tag("p", "Decayed: queries read more than twice the best.", class_="warning") if layout.decayed else None,
         facts(about),
         None if layout.share is None else bar(layout.share, f"now: {layout.share:.1%} of the bytes"),
         None if layout.best is None else bar(layout.best, f"clustered anew: {layout.best:.1%}"),
         grid(["queries", "how many", "read", "best", "no skipping"], rows, numbers=range(1, 5)) if rows else None,
         folded("Versions", [_version(entry) for entry in layout.versions], unfolded=True) if layout.versions else None,
+        next_line(layout.next_step),
     )
 
 

@@ -19,7 +19,7 @@ from geolake_nb.jupyter.card_parts import (
     title,
 )
 from geolake_nb.jupyter.html import join, tag
-from geolake_nb.scan.diff import coverage_text
+from geolake_nb.scan.diff import LABELS, coverage_text
 from geolake_nb.scan.explanation import bytes_text
 from geolake_nb.text.messages import shortened
 
@@ -43,7 +43,7 @@ def show_diff(diff: Diff) -> Markup:
     summary = diff.to_dict()
     rows: list[list[Child]] = [
         [
-            kind,
+            LABELS[kind],
             summary[kind]["files"],
             "not known" if summary[kind]["rows"] is None else summary[kind]["rows"],
             bytes_text(summary[kind]["bytes"]),
@@ -55,6 +55,7 @@ def show_diff(diff: Diff) -> Markup:
         "Difference",
         title("Difference", diff.location, versions),
         tag("p", "Nothing changed.") if diff.is_empty else None,
+        None if diff.rewrite_sentence is None else tag("p", f"{diff.rewrite_sentence}."),
         grid(["files", "number", "rows", "size"], rows, numbers=[1, 2, 3]),
         _schema(diff),
         [
@@ -186,6 +187,15 @@ def show_report(report: Report) -> Markup:
         ("transaction", tag("code", report.transaction)),
         *metrics,
     ]
-    later = "A table that was opened before keeps its version: open it again to see this one."
+    if report.reads is not None:
+        about.insert(1, ("a query reads", f"{report.reads[1]:.1%} of the bytes, {report.reads[0]:.1%} before"))
     done = "The table already has this change: nothing was done." if report.already_applied else "Done."
-    return card("Report", head, tag("p", done, class_="good"), facts(about), tag("p", later, class_="faint"))
+    return card("Report", head, tag("p", done, class_="good"), facts(about), _later(report))
+
+
+def _later(report: Report) -> Markup | None:
+    """How to see the new version, where a table was opened before."""
+    if report.origin is None:
+        return None
+    code = tag("code", "t.refresh()", class_="command")
+    return tag("p", "A table that was opened before keeps its version until ", code, ".", class_="faint")

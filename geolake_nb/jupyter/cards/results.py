@@ -14,13 +14,16 @@ from geolake_nb.jupyter.card_parts import (
     bar,
     card,
     command,
+    command_line,
     engines,
     facts,
     folded,
     grid,
     left_out,
     name,
+    next_line,
     plural,
+    stale_line,
     title,
 )
 from geolake_nb.jupyter.html import join, tag
@@ -106,6 +109,8 @@ def show_explanation(explanation: Explanation) -> Markup:
     complete = complete_text(explanation)
     return card(
         "Explanation",
+        tag("p", f"{explanation.verdict[0].upper()}{explanation.verdict[1:]}", class_="verdict"),
+        stale_line(explanation.origin),
         title("Explanation", explanation.location, f" {explanation.format.name}", version),
         tag("p", "where ", name(str(explanation.where), _MAX_FILTER)),
         bar(share, f"reads {amount_text(read, total)}"),
@@ -121,6 +126,7 @@ def show_explanation(explanation: Explanation) -> Markup:
         _files(explanation),
         _to_map(explanation),
         engines(explanation.engines),
+        next_line(explanation.next_step),
     )
 
 
@@ -208,11 +214,13 @@ def show_findings(findings: Findings) -> Markup:
     """The card."""
     return card(
         "Check",
+        stale_line(findings.origin),
         title("Check", findings.table),
         tag("p", counts(findings)),
         [_group(findings, severity) for severity in Severity],
         _skipped_checks(findings),
         tag("p", "More about a finding: ", command("help", findings[0].rule), class_="faint") if findings else None,
+        next_line(findings.next_step),
     )
 
 
@@ -258,7 +266,7 @@ def _rule(rule: str) -> Markup:
 
 def _command(fix: str) -> Markup:
     """The command as a magic; without its first character it runs in a shell as well."""
-    return tag("code", f"%{fix}", class_="command")
+    return command_line(f"%{fix}")
 
 
 def _paths(finding: Finding) -> Markup:

@@ -17,8 +17,10 @@ from geolake_nb.jupyter.card_parts import (
     grid,
     left_out,
     name,
+    next_line,
     plural,
     setting,
+    stale_line,
     time,
     title,
 )
@@ -202,16 +204,21 @@ def show_collations(collations: TableCollations) -> Markup:
     head = title("Collations", collations.location)
     if not collations.columns:
         how = command("collations", collations.location, "COLUMN=icu.de_CI")
-        return card("Collations", head, tag("p", "No string has a collation. ", how, " plans one."))
+        return card(
+            "Collations",
+            stale_line(collations.origin),
+            head,
+            tag("p", "No string has a collation. ", how, " plans one."),
+        )
     rows = [_row(column, collations.file_count) for column in collations.columns[:_SHOWN_STRINGS]]
     headers = ["string", "collation", "version wanted", "files with statistics", "outdated files"]
-    stale = tag("p", "Fix: ", command("collations", collations.location, "--refresh"))
     return card(
         "Collations",
+        stale_line(collations.origin),
         head,
         grid(headers, rows),
         left_out(_SHOWN_STRINGS, len(collations.columns), "t.collations.columns"),
-        stale if collations.is_stale else None,
+        next_line(collations.next_step),
     )
 
 
@@ -253,12 +260,13 @@ def show_table(table: Table, findings: Findings | None = None) -> Markup:
     fields = len(table.schema.fields)
     return card(
         "Table",
+        stale_line(table),
         title("Table", table.location),
         facts(about),
         [_bounds(column) for column in coverage(snapshot)],
         _layout(known["layout"]),
         [tag("p", typing_hint(snapshot, column), class_="warning") for column in table.untyped_wkb.columns],
-        _findings(table, findings),
+        _findings(findings),
         geo_columns(table.schema),
         collated_strings(table.schema),
         folded(f"Schema: {plural(fields, 'column')}", tree(table.schema), unfolded=fields <= _UNFOLDED_COLUMNS),
@@ -266,6 +274,7 @@ def show_table(table: Table, findings: Findings | None = None) -> Markup:
         engines(engine_facts(snapshot)),
         _properties(table),
         _history(table),
+        None if findings is not None else next_line(table.next_step),
     )
 
 
@@ -279,10 +288,8 @@ def _layout(layout: Mapping[str, Any] | None) -> Markup | None:
     return None if layout is None else tag("div", bar(layout["share"], layout_sentence(layout)))
 
 
-def _findings(table: Table, findings: Findings | None) -> Markup:
-    if findings is not None:
-        return tag("p", "Checked: ", counts(findings), ".")
-    return tag("p", "Not checked. Run ", command("check", table.location))
+def _findings(findings: Findings | None) -> Markup | None:
+    return None if findings is None else tag("p", "Checked: ", counts(findings), ".")
 
 
 def _features(table: Table) -> Markup | None:

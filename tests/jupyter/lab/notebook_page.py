@@ -193,7 +193,7 @@ class ShownMap:
 
     def draw_window(self, left: tuple[float, float], other: tuple[float, float]) -> tuple[list[float], str]:
         """Draw a window between two points of the screen; what Python takes it for, and what the map says of it."""
-        self.tool("Draw a query window")
+        self.tool("Query window")
         self.drag(left, other)
         # A window is sent while it is drawn: only the answer to the last one is awaited by nobody.
         message = self.verdict_text()

@@ -50,7 +50,7 @@ def cells(folder):
     return [
         *shown,
         f'many = gl.open(r"{many}")\nmany_map = many.map(color="bytes")\nmany_map',
-        "from geolake_nb.jupyter.map_view import side_by_side\n"
+        "from geolake_nb.jupyter.map_widget import side_by_side\n"
         "left, right = many.map(height=260), delta.map(height=260)\nside_by_side(left, right)",
         f'%geolake repair "{bare}"',
         f'%geolake repair "{other}"',
