@@ -200,10 +200,10 @@ ENGINE_FACTS: tuple[EngineFact, ...] = (
     EngineFact(
         "Snowflake",
         TableKind.ICEBERG_PUBLISHED,
-        _OPEN, _OPEN, _OPEN, _OPEN,
-        "the counts and the row lineage that it needs are written; no source says whether it reads files without field"
-        " ids",
-        "none",
+        _OPEN, _NO, _OPEN, _OPEN,
+        "takes a table in object storage by its metadata file, to read alone; the counts and the row lineage that it "
+        "needs are written, and no source says whether it reads files without field ids",
+        "https://docs.snowflake.com/en/sql-reference/sql/create-iceberg-table-iceberg-files",
     ),
     EngineFact(
         "Sedona / Havasu (Wherobots)",
@@ -344,7 +344,7 @@ def published_facts(snapshot: Snapshot, *, typed: bool = True) -> tuple[EngineFa
         if of_types is not None:
             reads, writes = _worse(of_types.reads, fact.reads), _worse(of_types.writes, fact.writes)
             note = f"{of_types.note}; {fact.note}"
-            source = of_types.source if fact.source == "none" else f"{of_types.source}; {fact.source}"
+            source = f"{of_types.source}; {fact.source}"
             facts[fact.engine] = replace(of_types, reads=reads, writes=writes, note=note, source=source)
         elif not any(snapshot.schema.geo_columns()):
             facts[fact.engine] = fact

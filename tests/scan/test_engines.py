@@ -9,7 +9,7 @@ from geolake_nb.model.collation import Collation
 from geolake_nb.model.snapshot import Feature, Protocol
 from geolake_nb.model.table_format import AS_OF, Answer, TableKind
 from geolake_nb.model.types import Field, GeometryType, PrimitiveType, StringType
-from geolake_nb.scan.engines import ENGINE_FACTS, engine_facts, facts_by_kind
+from geolake_nb.scan.engines import ENGINE_FACTS, engine_facts, facts_by_kind, published_facts
 from tests.scan.snapshots import GEOM, files, snapshot
 
 PLAIN = (Field("n", PrimitiveType("int64")),)
@@ -87,3 +87,17 @@ def test_spark_refuses_a_provider_that_it_does_not_know():
 
     assert of_spark("icu") == {Answer.YES}
     assert of_spark("glibc") == {Answer.NO}
+
+
+def test_an_engine_reads_files_that_became_a_table_if_it_takes_both_their_types_and_their_columns():
+    def reads(fields, **options):
+        published = published_facts(snapshot(files([]), fields=fields, format=ICEBERG), **options)
+        return {fact.engine: fact.reads for fact in published}
+
+    plain, typed, bare = reads(PLAIN), reads(GEOM), reads(GEOM, typed=False)
+    assert plain["PyIceberg 0.12"] is Answer.YES
+    assert typed["PyIceberg 0.12"] is Answer.NO, "it cannot parse the types"
+    assert plain["Snowflake"] is typed["Snowflake"] is Answer.UNKNOWN
+    assert typed["Spark 4.1 + Iceberg 1.12"] is Answer.YES
+    assert bare["Spark 4.1 + Iceberg 1.12"] is Answer.NO
+    assert Answer.YES not in bare.values(), "none was tried with geo columns that files do not declare"
