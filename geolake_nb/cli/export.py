@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "add_arguments", "run"]
 
-EXAMPLE = "geolake export /data/roads bounds.geojson"
+EXAMPLE = "geolake export roads bounds.geojson"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXAMPLE", "add_arguments", "add_map_options", "map_of", "run"]
 
-EXAMPLE = "geolake map /data/roads --box=5,45,11,52 -o map.html"
+EXAMPLE = "geolake map roads --box=5,45,11,52 -o map.html"
 
 
 def add_map_options(parser: argparse.ArgumentParser) -> None:

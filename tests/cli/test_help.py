@@ -33,7 +33,7 @@ def test_help_of_a_command_is_what_its_own_flag_prints(name, capsys):
     assert f"example:\n  geolake {name}" in out
 
 
-@pytest.mark.parametrize("topic", ["findings", "bounds.missing", "ConflictError", "conflicterror", "map"])
+@pytest.mark.parametrize("topic", ["findings", "bounds.missing", "ConflictError", "conflicterror", "protocol"])
 def test_help_of_a_topic_is_its_section(topic, capsys):
     assert run(capsys, "help", topic) == (0, section(topic) + "\n", "")
 

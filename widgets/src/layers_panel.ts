@@ -18,7 +18,7 @@ export class LayersPanel {
   overlays: DrawnOverlay[] = [];
   private readonly basemaps = el("select", { class: "glm-select", attributes: { "aria-label": "Basemap" } });
   private readonly place = el("input", { class: "glm-input", attributes: { type: "text", "aria-label": "Go to longitude, latitude", placeholder: "longitude, latitude", spellcheck: "false" } });
-  private readonly problem = el("div", { class: "glm-verdict-problem", attributes: { role: "alert" } });
+  private readonly problem = el("div", { class: "glm-place-problem", attributes: { role: "alert" } });
   /** What the user has switched by hand, by the name of the overlay: it outlives new data. */
   private readonly switched = new Map<string, boolean>();
 
