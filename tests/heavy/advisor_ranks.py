@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAME = 0.02
-"""Relative: real shares this near to each other are no order."""
+"""Relative: layouts whose real shares are this near to each other may come in either order."""
 TIME = "t_pickuptime"
 _FILES = 64
 _MONTH = dt.timedelta(days=30)
