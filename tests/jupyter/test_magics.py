@@ -13,6 +13,7 @@ import pytest
 
 import geolake_nb as gl
 from geolake_nb.api.engine_comparison import EngineComparison
+from geolake_nb.api.advice import Advice
 from geolake_nb.api.maintenance import MaintenanceReport
 from geolake_nb.api.plan import Plan, Report
 from geolake_nb.api.scan import Scan
@@ -76,6 +77,7 @@ SAID = [
     ("rewrite t --cluster geom --preview", Preview),
     ("rewrite t --cluster geom --box=5,45,11,52", Plan),
     ("layout t --versions 2", Layout),
+    ("advise t --cluster geom", Advice),
     ("maintain t", Plan),
     ("maintain t --apply --budget 1B", MaintenanceReport),
     ("enable t geospatial", Plan),
