@@ -17,9 +17,10 @@ from geolake_nb.errors import ConflictError, GeolakeError, NoGeoColumnError, Ref
 from geolake_nb.expressions.filter_input import FilterInput
 from geolake_nb.model.change import Change, Verb
 from geolake_nb.model.display import Displayable
+from geolake_nb.model.file_table import physical_rows
 from geolake_nb.scan.data_files import sample_shapes
 from geolake_nb.scan.layout import layout_of, with_versions
-from geolake_nb.scan.layout_model import LayoutModel, has_one_value, layout_column, read_queries
+from geolake_nb.scan.layout_model import LayoutModel, RowPlaces, has_one_value, layout_column, read_queries
 from geolake_nb.text.messages import printable
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ Queries: TypeAlias = Sequence[FilterInput] | str | os.PathLike[str]
 """A list of filters, or the path of a file with one per line."""
 
 _SAMPLED_FILES = 8
+_PLACED_FILES = 32
 _SAMPLED_SHAPES = 100
 
 
@@ -64,8 +66,11 @@ def table_layout(
         raise GeolakeError(f"{count} versions cannot be measured", where=snapshot.location, remedy=remedy)
     wanted = listed_queries(queries)
     size = size_of(target_file_size)
-    extent = _extent(table._storage, snapshot, name) if sample else (0.0, 0.0)
-    layout = layout_of(snapshot, name, target_bytes=size, queries=wanted, extent=extent)
+    extent: tuple[float, float] = (0.0, 0.0)
+    places = None
+    if sample:
+        extent, places = _sampled(table._storage, snapshot, name, files=_PLACED_FILES)
+    layout = layout_of(snapshot, name, target_bytes=size, queries=wanted, extent=extent, places=places)
     if not count:
         return layout
     entries = list(table.history())
@@ -73,7 +78,7 @@ def table_layout(
     entries = entries[at + 1 :][: count - 1]
     older = [table.at(entry.version).snapshot for entry in reversed(entries)]
     measured = [
-        layout_of(earlier, name, target_bytes=size, queries=wanted, extent=extent)
+        layout_of(earlier, name, target_bytes=size, queries=wanted, extent=extent, places=places)
         for earlier in older
         if name in earlier.files.geo_columns
     ]
@@ -110,7 +115,7 @@ def maintenance_change(
     )
     model = None
     if name is not None:
-        extent = _extent(storage, snapshot, name) if len(snapshot.files) > 1 else (0.0, 0.0)
+        extent = _sampled(storage, snapshot, name)[0] if len(snapshot.files) > 1 else (0.0, 0.0)
         model = LayoutModel(snapshot, name, target_bytes=packing.target_bytes, queries=wanted, extent=extent)
     choice = choose_files(snapshot, model, budget=size_of(budget), target_bytes=packing.target_bytes, near=near)
     if not choice.files:
@@ -248,20 +253,30 @@ def _lacks_bounds(snapshot: Snapshot, column: str) -> bool:
     return bool((~boxes.known & ~boxes.only_null_or_empty).any())
 
 
-def _extent(storage: Storage, snapshot: Snapshot, column: str) -> tuple[float, float]:
-    """How wide and high nearly all geometries are, by some of a few files; 0 where they cannot be read."""
+def _sampled(
+    storage: Storage, snapshot: Snapshot, column: str, *, files: int = _SAMPLED_FILES
+) -> tuple[tuple[float, float], RowPlaces | None]:
+    """How wide and high nearly all geometries are, and where they are, by some of a few files.
+
+    They are 0 and `None` where no geometry can be read.
+    """
     count = len(snapshot.files)
-    some = sorted({number * count // _SAMPLED_FILES for number in range(min(count, _SAMPLED_FILES))})
-    bounds = []
+    parts = min(count, files)
+    some = sorted({number * count // parts for number in range(parts)})
+    physical = np.nan_to_num(physical_rows(snapshot.files.table).to_numpy().astype(np.float64), nan=1.0)
+    bounds, rows = [], []
     for index in some:
         try:
             shapes = sample_shapes(storage, snapshot, index, column, _SAMPLED_SHAPES)
         except GeolakeError:
             continue
         bounds.append(shapely.bounds(shapes))
+        rows.append(np.full(len(shapes), physical[index] / max(1, len(shapes))))
     known = np.concatenate(bounds) if bounds else np.zeros((0, 4))
-    known = known[np.isfinite(known).all(axis=1)] if len(known) else known
-    if not len(known):
-        return (0.0, 0.0)
+    finite = np.isfinite(known).all(axis=1)
+    if not finite.any():
+        return (0.0, 0.0), None
+    known, weight = known[finite], np.concatenate(rows)[finite]
     wide, high = np.quantile(known[:, 2:] - known[:, :2], 0.9, axis=0).tolist()
-    return max(0.0, wide), max(0.0, high)
+    middles = known[:, :2] / 2 + known[:, 2:] / 2
+    return (max(0.0, wide), max(0.0, high)), RowPlaces(middles[:, 0], middles[:, 1], weight)

@@ -157,7 +157,8 @@ class TableViews:
             column: the geo column to cluster by; by default the first with one value per row.
             target_file_size: the size of the files of the best layout, as bytes or as text such as `128MB`.
             versions: also measure so many versions, this one and those before it.
-            sample: read some geometries, so that the best layout takes into account how large they are.
+            sample: read some geometries, so that windows are drawn where rows are in their files, and the best layout
+                takes into account how large they are.
 
         Returns:
             The score; in a notebook with a plot over the versions.

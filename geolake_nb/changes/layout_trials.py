@@ -6,6 +6,7 @@ boxes and minima of these are those of the sampled rows; boxes grow by what so f
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from geolake_nb.geo.bounds import row_boxes
 from geolake_nb.model.cells import Cell, with_crs_of
 from geolake_nb.model.schema import join_path
 from geolake_nb.model.statistics import BoxColumn, ScalarColumn
+from geolake_nb.model.types import GeographyType
 from geolake_nb.scan.prune import PruneInput, prune
 
 if TYPE_CHECKING:
@@ -164,16 +166,24 @@ class LayoutTrials:
         self, order: NDArray[np.int64], starts: NDArray[np.int64]
     ) -> Iterator[tuple[ColumnPath, BoxColumn]]:
         count = np.diff(starts, append=len(order))
-        unseen = 1.0 - len(self._sample) / self._rows
+        ends = (np.fmin, np.fmin, np.fmax, np.fmax)
+        doublings = np.log2(self._rows / len(self._sample))
         for path, sides in self._boxes.items():
-            west, south, east, north = (
-                end.reduceat(side[order], starts)
-                for side, end in zip(sides, (np.fmin, np.fmin, np.fmax, np.fmax), strict=True)
-            )
-            # So many points of a uniform spread leave out about this much at each end.
-            x, y = (unseen * (high - low) / np.maximum(count - 1, 1) for low, high in ((west, east), (south, north)))
+            values = [side[order] for side in sides]
+            west, south, east, north = (end.reduceat(side, starts) for side, end in zip(values, ends, strict=True))
             nothing = np.isnan(west)
-            yield path, BoxColumn.from_sides(west - x, south - y, east + x, north + y, only_null_or_empty=nothing)
+            for axis, (low, high) in enumerate(((west, east), (south, north))):
+                width = high - low
+                # So many points of a uniform spread leave out about this much at each end.
+                missed = (1.0 - 2.0**-doublings) * width / np.maximum(count - 1, 1)
+                for side, sign in ((axis, -1), (axis + 2, 1)):
+                    full = low if sign < 0 else high
+                    tail = _tail(values[side], full, width, starts, end=ends[side], doublings=doublings)
+                    full += sign * np.maximum(missed, tail)
+            if isinstance(self._schema.find(join_path(path)).type, GeographyType):
+                west, east = (np.clip(side, -180.0, 180.0) for side in (west, east))
+                south, north = (np.clip(side, -90.0, 90.0) for side in (south, north))
+            yield path, BoxColumn.from_sides(west, south, east, north, only_null_or_empty=nothing)
 
     def _scalars(self, order: NDArray[np.int64], starts: NDArray[np.int64]) -> Mapping[ColumnPath, ScalarColumn]:
         """The minimum, maximum and nulls of the plain columns in each run of rows."""
@@ -197,3 +207,28 @@ class LayoutTrials:
                 pa.array(np.diff(starts, append=len(order))),
             )
         return scalars
+
+
+def _tail(
+    side: NDArray[np.float64],
+    full: NDArray[np.float64],
+    width: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    *,
+    end: np.ufunc,
+    doublings: float,
+) -> NDArray[np.float64]:
+    """How much farther a side of each box is with all rows, by what it gained when the sample doubled twice."""
+    place = np.arange(len(side))
+    half, quarter = (end.reduceat(np.where(place % step == 0, side, np.nan), starts) for step in (2, 4))
+    last, before = np.abs(full - half), np.abs(half - quarter)
+    known = np.isfinite(last) & np.isfinite(before) & (width > 0)
+    if not known.any():
+        return np.zeros(len(full))
+    gained, earlier = float(last[known].sum()), float(before[known].sum())
+    # Each doubling of points in a bounded place gains half of what the one before did, of a long tail about as much.
+    ratio = min(1.0, max(0.5, gained / earlier)) if earlier > 0 else 0.5
+    times = float(
+        sum(ratio**number * min(1.0, doublings - number + 1) for number in range(1, math.ceil(doublings) + 1))
+    )
+    return np.nan_to_num(width * gained / float(width[known].sum()) * times)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from geolake_nb.expressions.filter_input import FilterInput
     from geolake_nb.model.snapshot import Snapshot
+    from geolake_nb.scan.layout_model import RowPlaces
     from geolake_nb.scan.next_step import NextStep
 
 __all__ = [
@@ -191,9 +192,10 @@ def layout_of(
     target_bytes: int,
     queries: Sequence[FilterInput] | None = None,
     extent: tuple[float, float] = (0.0, 0.0),
+    places: RowPlaces | None = None,
 ) -> Layout:
-    """The score of a snapshot; `extent` is how wide and high a geometry is."""
-    model = LayoutModel(snapshot, column, target_bytes=target_bytes, queries=queries, extent=extent)
+    """The score of a snapshot; `extent` is how wide and high a geometry is, `places` are where windows are drawn."""
+    model = LayoutModel(snapshot, column, target_bytes=target_bytes, queries=queries, extent=extent, places=places)
     return measured(model)
 
 

@@ -41,6 +41,7 @@ __all__ = [
     "LayoutModel",
     "LayoutQueries",
     "NewFiles",
+    "RowPlaces",
     "has_one_value",
     "layout_column",
     "partition_numbers",
@@ -51,7 +52,8 @@ _SEED = 7
 _POINTS = 100_000
 _FEWEST, _MOST = 2, 256
 """Points in a file."""
-_WINDOWS = 32
+_WINDOWS, _PLACED_WINDOWS = 32, 96
+"""Of each size; more where they are drawn around rows that were read."""
 _SIDES = (0.01, 0.03, 0.1)
 _NUMBER = r"\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*"
 _FOUR_NUMBERS = re.compile(rf"{_NUMBER}(?:,{_NUMBER}){{3}}")
@@ -161,6 +163,16 @@ class NewFiles:
     """The old file of each point."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RowPlaces:
+    """Points where rows are."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    rows: NDArray[np.float64]
+    """How many rows each stands for."""
+
+
 class LayoutModel:
     """The files of a table, with points where their rows are, and the queries that read them."""
 
@@ -172,8 +184,9 @@ class LayoutModel:
         target_bytes: int,
         queries: Sequence[FilterInput] | None = None,
         extent: tuple[float, float] = (0.0, 0.0),
+        places: RowPlaces | None = None,
     ) -> None:
-        """Place the points; `extent` is how wide and high a geometry is."""
+        """Place the points; `extent` is how wide and high a geometry is, `places` are where windows are drawn."""
         self.snapshot = snapshot
         self.column = column
         self.target_bytes = target_bytes
@@ -181,6 +194,8 @@ class LayoutModel:
         self.boxes = snapshot.files.boxes(column)
         self._extent = extent
         self._place()
+        self._drawn = RowPlaces(self._x, self._y, self._rows) if places is None else places
+        self._windows_each = _WINDOWS if places is None else _PLACED_WINDOWS
         self.queries = self._windows() if queries is None else LayoutQueries.given(snapshot, column, queries)
 
     @property
@@ -302,18 +317,19 @@ class LayoutModel:
     def _windows(self) -> LayoutQueries:
         """Windows of several sizes around points: squares in the shape of the extent, which outliers do not stretch."""
         path = split_path(self.column)
-        total = float(self._rows.sum())
-        if not len(self._x) or total <= 0:
+        drawn = self._drawn
+        total = float(drawn.rows.sum())
+        if not len(drawn.x) or not len(self._x) or total <= 0:
             return LayoutQueries((), np.zeros(0, np.int64), ())
         rim = (180.0, 90.0) if self._is_geography else (np.inf, np.inf)
-        spans = [float(np.subtract(*np.quantile(values, (0.99, 0.01)))) for values in (self._x, self._y)]
+        spans = [float(np.subtract(*np.quantile(values, (0.99, 0.01)))) for values in (drawn.x, drawn.y)]
         draw = np.random.default_rng(_SEED)
         names, groups, predicates = [], [], []
         for group, side in enumerate(_SIDES):
             names.append(f"windows of {side:.0%}")
             half_x, half_y = (side * span / 2 for span in spans)
-            for point in draw.choice(len(self._x), _WINDOWS, p=self._rows / total).tolist():
-                x, y = float(self._x[point]), float(self._y[point])
+            for point in draw.choice(len(drawn.x), self._windows_each, p=drawn.rows / total).tolist():
+                x, y = float(drawn.x[point]), float(drawn.y[point])
                 window = Box(
                     max(x - half_x, -rim[0]), max(y - half_y, -rim[1]),
                     min(x + half_x, rim[0]), min(y + half_y, rim[1]),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SAME = 0.02
-"""Relative: real shares this near to each other are no order."""
+"""Relative: layouts whose real shares are this near to each other may come in either order."""
 TIME = "t_pickuptime"
 _FILES = 64
 _MONTH = dt.timedelta(days=30)
@@ -87,6 +87,7 @@ def show(spark: SparkSession, folder: Path, *, scale: float, queries: int) -> bo
     sets = query_sets(_points(parts), (span["min"], span["max"]), queries)
     target = max(1, size // _FILES)
     predicted: dict[str, dict[str, float]] = {}
+    counts: dict[str, Any] = {}
     for name, asked in sets.items():
         began = time.perf_counter()
         shares = {}
@@ -97,13 +98,22 @@ def show(spark: SparkSession, folder: Path, *, scale: float, queries: int) -> bo
                 by = options["cluster_by"]
                 if ((by,) if isinstance(by, str) else tuple(by), "partition_by" in options) == wanted:
                     shares[known] = layout.result.share
+                    counts[known] = layout.result.files
         predicted[name] = shares
         print(f"{name}: advised in {time.perf_counter() - began:.1f} s; as it is {advice.now:.1%}", flush=True)
     real: dict[str, dict[str, float]] = {name: {} for name in sets}
-    for number, (name, options) in enumerate(LAYOUTS.items()):
-        place = folder / f"layout{number}"
-        parquet.plan_convert(str(place), columns=columns, target_file_size=target, **options).apply(spark=spark)
-        written = gl.open(str(place))
+    for name, options in LAYOUTS.items():
+        if "partition_by" in options:
+            # A conversion goes by the bytes of the files that it reads.
+            source = sum(part.stat().st_size for part in parts)
+            place = str(folder / "partitioned")
+            plan = parquet.plan_convert(place, columns=columns, target_file_size=target * source // size, **options)
+        else:
+            place = str(start)
+            plan = gl.open(place).plan_rewrite(target_file_size=target, **options)
+        plan.apply(spark=spark)
+        written = gl.open(place)
+        counts[name] = counts[name], len(written.snapshot.files)
         for asked in sets:
             real[asked][name] = real_share(written, sets[asked])
     agreed = True
@@ -111,7 +121,8 @@ def show(spark: SparkSession, folder: Path, *, scale: float, queries: int) -> bo
         agreed &= same_order(predicted[asked], real[asked])
         print(f"{asked}: {'the same order' if same_order(predicted[asked], real[asked]) else 'ANOTHER ORDER'}")
         for name in sorted(real[asked], key=real[asked].__getitem__):
-            print(f"  {name:<28}predicted {predicted[asked][name]:.2%}, really {real[asked][name]:.2%}")
+            print(f"  {name:<28}predicted {predicted[asked][name]:.2%}, really {real[asked][name]:.2%}", end="")
+            print(f"; files: {counts[name][0]}, {counts[name][1]}")
     return agreed
 
 

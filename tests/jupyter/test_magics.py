@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import geolake_nb as gl
+from geolake_nb.api.advice import Advice
 from geolake_nb.api.engine_comparison import EngineComparison
 from geolake_nb.api.maintenance import MaintenanceReport
 from geolake_nb.api.plan import Plan, Report
@@ -91,7 +92,16 @@ def test_a_line_gives_back_the_object(book, t, line, kind):
 
 
 def test_every_subcommand_is_tried_here():
-    tried = {line.split()[0] for line, _ in SAID} | {"rasters", "convert", "undo", "map", "export", "report", "help"}
+    tried = {line.split()[0] for line, _ in SAID} | {
+        "advise",
+        "rasters",
+        "convert",
+        "undo",
+        "map",
+        "export",
+        "report",
+        "help",
+    }
     assert tried == set(SUBCOMMANDS)
 
 
@@ -101,6 +111,14 @@ def test_rows_are_those_of_python_and_can_be_written(book, t, tmp_path):
     assert book.value(f"%geolake count t {where}") == t.scan("id > 1").count()
     written = book.value(f"%geolake scan t {where} -o {tmp_path / 'rows.parquet'}")
     assert pq.read_table(written).num_rows == t.scan("id > 1").count()
+
+
+def test_advice_is_that_of_python(book, t, tmp_path):
+    queries = tmp_path / "queries.txt"
+    queries.write_text("id > 1\n5,45,12,52\n")
+    advice = book.value(f"%geolake advise t --queries {queries} --cluster geom,id")
+    assert isinstance(advice, Advice)
+    assert advice.to_dict() == t.advise(queries, layouts=[{"cluster_by": ["geom", "id"]}]).to_dict()
 
 
 def test_a_line_says_what_python_says(book, t):
