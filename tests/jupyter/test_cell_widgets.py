@@ -43,7 +43,7 @@ def test_a_cell_that_runs_again_closes_what_it_showed(kernel):
     assert live(kernel, "GeolakeMap") == ["a", "b", "m"]
     assert len(live(kernel, "Button")) == 1
     assert len(live(kernel, "MapPair", "Link")) == 2
-    assert len(live(kernel, "Layout")) == 6
+    assert len(live(kernel, "Layout")) == 7
     for cell in ("map", "explain", "pair"):
         kernel.run(cell, "1")
     assert kernel.run("look", "print(len(ipywidgets.widgets.widget._instances))") == "0\n"

@@ -94,6 +94,7 @@ def test_a_line_gives_back_the_object(book, t, line, kind):
 def test_every_subcommand_is_tried_here():
     tried = {line.split()[0] for line, _ in SAID} | {
         "advise",
+        "catalog",
         "rasters",
         "convert",
         "undo",
@@ -246,7 +247,7 @@ def test_the_filter_of_a_line_may_hold_quotes(book, t):
 
 COMPLAINTS = [
     ("%geolake chek t", "no subcommand 'chek'; did you mean check"),
-    ("%geolake frobnicate", "no subcommand 'frobnicate'; use one of: check, collations"),
+    ("%geolake frobnicate", "no subcommand 'frobnicate'; use one of: advise, catalog, check, collations"),
     ("%geolake open nowhere", "there is nothing at this path; check the path"),
     ("%geolake open", "the following arguments are required: TABLE; %geolake help open shows how it is used"),
     ("%geolake open 'x", "unclosed quote"),

@@ -25,6 +25,7 @@ documents = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.nam
 def tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make_example_tables(tmp_path)
+    (tmp_path / "queries.txt").write_text("ST_Intersects(geom, 'POLYGON ((5 45, 12 45, 12 52, 5 52, 5 45))')\n")
     return tmp_path
 
 
