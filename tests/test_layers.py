@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import geolake_nb
+from geolake_nb.cli.convert import FORMAT_NAMES
 from geolake_nb.formats.registry import FORMATS
 
 PACKAGE = Path(geolake_nb.__file__).parent
@@ -165,10 +166,15 @@ def test_every_format_is_a_folder_with_an_entry_in_the_registry():
     assert modules == {f"geolake_nb.formats.{folder}.format" for folder in folders}
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    code = "import sys, geolake_nb; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+@pytest.mark.parametrize("module", ["geolake_nb", "geolake_nb.cli"])
+def test_importing_the_package_or_its_commands_loads_nothing_heavy(module):
+    code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {*HOMES, *LAZY, "pyarrow", "numpy"} & set(loaded)
+
+
+def test_the_command_knows_the_formats_of_the_registry():
+    assert tuple(sorted(FORMATS)) == FORMAT_NAMES
 
 
 def test_importing_costs_no_more_than_twice_pyarrow():

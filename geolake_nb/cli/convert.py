@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from geolake_nb.cli.options import add_plan_options, geo_types, open_table, run_plan, storage_options
 from geolake_nb.cli.rewrite import add_cell_option, add_layout_options, cells_of
 from geolake_nb.errors import GeolakeError
-from geolake_nb.formats.registry import DELTA, FORMATS, HAVASU
 
 if TYPE_CHECKING:
     import argparse
@@ -15,7 +14,10 @@ if TYPE_CHECKING:
     from geolake_nb.api import Table
     from geolake_nb.api.plan import Plan
 
-__all__ = ["EXAMPLE", "add_arguments", "convert_plan", "run"]
+__all__ = ["EXAMPLE", "FORMAT_NAMES", "add_arguments", "convert_plan", "run"]
+
+FORMAT_NAMES = ("delta", "havasu", "iceberg", "parquet")
+"""Those of the registry, which takes two seconds to import: `geolake --help` does not wait for it."""
 
 EXAMPLE = "geolake convert parcels new_parcels --cluster geom"
 
@@ -28,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        choices=sorted(FORMATS),
-        default=DELTA.name,
+        choices=FORMAT_NAMES,
+        default="delta",
         help="of the new table (default delta)",
     )
     parser.add_argument(
@@ -64,6 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def convert_plan(table: Table, options: argparse.Namespace) -> Plan:
     """The plan for the options, in a shell or in a cell."""
+    from geolake_nb.formats.registry import HAVASU
+
     if options.in_place and table.snapshot.format is not HAVASU:
         return _publish_plan(table, options)
     if options.target is None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from geolake_nb.cli.explain import add_query_options, query_of
 from geolake_nb.cli.options import add_plan_options, geo_types, open_table, print_json, progress, run_plan
 from geolake_nb.errors import GeolakeError
-from geolake_nb.model.cells import cell
 
 if TYPE_CHECKING:
     import argparse
@@ -68,6 +67,8 @@ def add_cell_option(parser: argparse.ArgumentParser) -> None:
 
 def cells_of(options: argparse.Namespace) -> list[Cell]:
     """The cells of the options."""
+    from geolake_nb.model.cells import cell
+
     cells = []
     for word in options.partition_by_cell:
         column, equals, system = word.rpartition("=")
