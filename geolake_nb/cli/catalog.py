@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from geolake_nb.cli.options import print_json, progress, storage_options
-from geolake_nb.errors import GeolakeError
+from geolake_nb.cli.options import add_key_values, key_values, print_json, progress, storage_options
 from geolake_nb.text.messages import aligned, printable
 
 if TYPE_CHECKING:
@@ -24,38 +23,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("catalog", metavar="CATALOG", help=_WHAT)
     parser.add_argument("pattern", metavar="PATTERN", nargs="?", default="*", help="tables whose names match it")
     add_catalog_options(parser)
-    parser.add_argument(
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the object store, named as in deltalake; may be repeated",
-    )
+    add_key_values(parser, "--storage-option", "an option of the object store, named as in deltalake; may be repeated")
     parser.add_argument("--details", action="store_true", help="open each table: files, rows, bytes, bounds, findings")
     parser.add_argument("--json", action="store_true", help="print JSON with stable keys instead of text")
 
 
 def add_catalog_options(parser: argparse.ArgumentParser) -> None:
     """Declare `--property`."""
-    parser.add_argument(
-        "--property",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a property of the catalog, named as in PyIceberg: uri, warehouse, token; may be repeated",
-    )
+    help_ = "a property of the catalog, named as in PyIceberg: uri, warehouse, token; may be repeated"
+    add_key_values(parser, "--property", help_)
 
 
 def connect(name: str, options: argparse.Namespace) -> Catalog:
     """The catalog that the options name."""
     import geolake_nb as gl
 
-    properties = {}
-    for number, pair in enumerate(options.property, start=1):
-        key, equals, value = pair.partition("=")
-        if not equals or not key:  # the value may be secret
-            raise GeolakeError(f"--property number {number} is not KEY=VALUE", remedy="write uri=http://localhost:8181")
-        properties[key] = value
+    properties = key_values(options.property, "--property", "uri=http://localhost:8181")
     return gl.catalog(name, storage_options=storage_options(options.storage_option), **properties)
 
 

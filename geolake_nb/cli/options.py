@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from geolake_nb.model.types import GeographyType, GeometryType
 
 __all__ = [
+    "add_key_values",
     "add_plan_options",
     "add_table_options",
     "geo_types",
+    "key_values",
     "open_table",
     "print_json",
     "print_table",
@@ -44,13 +46,7 @@ def add_table_options(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--snapshot-id", type=int, help="the Iceberg snapshot to open")
     choice.add_argument("--branch", help="the Iceberg branch to open")
     choice.add_argument("--tag", help="the Iceberg tag to open")
-    parser.add_argument(
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="an option of the object store, named as in deltalake; may be repeated",
-    )
+    add_key_values(parser, "--storage-option", "an option of the object store, named as in deltalake; may be repeated")
     parser.add_argument(
         "--allow-root",
         action="append",
@@ -81,21 +77,33 @@ def open_table(options: argparse.Namespace) -> Table:
     )
 
 
+def add_key_values(parser: argparse.ArgumentParser, flag: str, help_: str) -> None:
+    """Declare an option that takes KEY=VALUE any number of times."""
+    parser.add_argument(flag, action="append", default=[], metavar="KEY=VALUE", help=help_)
+
+
+def key_values(pairs: list[str], flag: str, example: str) -> dict[str, str]:
+    """The values of `KEY=VALUE` words; the message about a bad one leaves the value out, which may be secret.
+
+    >>> key_values(["uri=http://host?a=b"], "--property", "uri=http://localhost:8181")
+    {'uri': 'http://host?a=b'}
+    """
+    values = {}
+    for number, pair in enumerate(pairs, start=1):
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise GeolakeError(f"{flag} number {number} is not KEY=VALUE", remedy=f"write {example}")
+        values[key] = value
+    return values
+
+
 def storage_options(pairs: list[str]) -> dict[str, str]:
-    """The options of `KEY=VALUE` words; the message about a bad one leaves the value out, which may be secret.
+    """The options of an object store, from `KEY=VALUE` words.
 
     >>> storage_options(["aws_region=eu-west-1"])
     {'aws_region': 'eu-west-1'}
     """
-    options = {}
-    for number, pair in enumerate(pairs, start=1):
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise GeolakeError(
-                f"--storage-option number {number} is not KEY=VALUE", remedy="write aws_region=eu-west-1"
-            )
-        options[key] = value
-    return options
+    return key_values(pairs, "--storage-option", "aws_region=eu-west-1")
 
 
 def print_json(value: Any) -> None:
