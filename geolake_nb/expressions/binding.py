@@ -194,7 +194,7 @@ def _choices(name: str, schema: Schema, wanted: Callable[[DataType], bool]) -> s
     types = {path: field.type for path, field in _outside_lists(schema)}
     paths = [path for path, type_ in types.items() if wanted(type_)]
     nearest = next(iter(near_names(name, types, 1)), None)
-    if nearest is not None and nearest not in paths:
+    if nearest is not None and nearest != name and nearest not in paths:
         return f"did you mean {nearest}? This condition cannot test its type, {type_name(types[nearest])}"
     if not paths:
         return "this table has no column of such a type"

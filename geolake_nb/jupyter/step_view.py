@@ -139,7 +139,9 @@ class StepButtons:
         self.status.add_class("geolake-step-status")
         self._bar = ipywidgets.IntProgress(min=0, max=1, layout=ipywidgets.Layout(display="none"))
         self._row = ipywidgets.HBox([*self.buttons, self._bar], layout=ipywidgets.Layout(flex_flow="row wrap"))
-        self.box = ipywidgets.VBox([self._row])
+        # Hidden, not left out: a widget outside of the box would stay open when the cell runs again.
+        self.status.layout.display = "none"
+        self.box = ipywidgets.VBox([self._row, self.status])
         for button, act in zip(self.buttons, actions.values(), strict=True):
             button.add_class("geolake-step")
             button.layout.width = "auto"
@@ -178,11 +180,13 @@ class StepButtons:
 
     def _show(self, text: str, *, kind: str | None = None) -> None:
         self.status.value = str(tag("p", text, class_=kind, role="status"))
+        self.status.layout.display = None
         self.box.children = [self._row, self.status]
 
     def _show_answer(self) -> None:
         answer = self.answer
         self.status.value = render(answer) or ""
+        self.status.layout.display = None
         below: list[Any] = []
         if isinstance(answer, Plan):
             below = [] if answer.is_empty else [PlanView(answer).box]

@@ -89,7 +89,7 @@ def public_functions() -> Iterator[PublicFunction]:
     """The functions of `geolake_nb` and of its public modules; those of `geolake_nb.pyiceberg` are named `geo`.
 
     >>> [function.name for function in public_functions()][:3]
-    ['gl.bounds', 'gl.demo.airports', 'gl.demo.airports_delta']
+    ['gl.bounds', 'gl.catalog', 'gl.cell']
     """
     import geolake_nb as gl
 

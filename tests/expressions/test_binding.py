@@ -96,7 +96,7 @@ def test_the_crs_of_the_query_is_kept():
         (spatial("tags.element.geom"), "tags.element.geom: this is inside the list 'tags'"),
         (Comparison.of("names.value", "=", "x"), "names.value: this is inside the map 'names'"),
         (Comparison.of("nam", "=", "x"), "no column 'nam'; use one of: name, "),
-        (Comparison.of("goem", ">", 3), "did you mean geom? This condition cannot test its type, geometry"),
+        (Comparison.of("goem", ">", 3), "no column 'goem'; did you mean geom? This condition cannot test its type, "),
         (Comparison.of("CASE", "=", "x"), "no column 'CASE'; use one of: "),
         (IsNull("place.cod"), "no column 'place.cod'; use one of: place.code"),
         (Comparison.of("geom", "=", b""), "geom: a geometry(EPSG:3857) has no order; use ST_Equals"),

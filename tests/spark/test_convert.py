@@ -173,7 +173,7 @@ def test_what_cannot_be_converted_is_refused_before_anything_is_written(spark, t
     spark.range(1).write.format("delta").save(str(tmp_path / "d"))
     with pytest.raises(RefusedError, match="already"):
         plan(source, tmp_path / "d")
-    with pytest.raises(RefusedError, match="convert supports parquet"):
+    with pytest.raises(RefusedError, match="convert supports havasu and parquet tables"):
         gl.open(str(tmp_path / "d")).plan_convert(str(tmp_path / "e"))
 
 
