@@ -237,7 +237,7 @@ class FolderSource(CatalogSource):
 
     def _require_catalog(self, folders: Sequence[str]) -> None:
         if self._storage.is_local and not self._storage.is_folder():
-            raise MissingFileError("there is no such folder", where=self.where, remedy="check the path")
+            raise MissingFileError("the folder does not exist", where=self.where, remedy="check the path")
         format_ = table_in_folder(self._storage, "")
         # Parquet files may lie beside the folders of tables.
         if format_ is not None and (format_ != PARQUET.name or not folders):

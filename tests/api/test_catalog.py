@@ -88,7 +88,7 @@ def test_details_that_are_cancelled_are_those_read_so_far(lake):
 
 
 def test_what_is_not_a_catalog_is_named(lake):
-    with pytest.raises(MissingFileError, match="there is no such folder"):
+    with pytest.raises(MissingFileError, match="the folder does not exist"):
         gl.catalog(lake / "none").children()
     with pytest.raises(OpenError, match="this is a table, not a folder of tables"):
         gl.catalog(lake / "quakes").children()
