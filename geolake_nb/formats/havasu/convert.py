@@ -95,8 +95,7 @@ def kept_columns(snapshot: Snapshot, leave_out: Collection[str]) -> Schema:
     for name in leave_out:
         if name not in names:
             known = ", ".join(names)
-            raise SchemaError(f"there is no column {name!r} to leave out", where=snapshot.location,
-                              remedy=f"columns: {known}")  # fmt: skip
+            raise SchemaError(f"no column {name!r} to leave out", where=snapshot.location, remedy=f"columns: {known}")
     fields = tuple(field for field in snapshot.schema.fields if field.name not in set(leave_out))
     schema = replace(snapshot.schema, root=StructType(fields))
     rasters = [path for path, field in schema.geo_columns() if isinstance(field.type, RasterType)]
