@@ -105,7 +105,8 @@ class Catalog(LiveDisplayable):
     def __init__(self, source: CatalogSource, options: Mapping[str, str]) -> None:
         self.source = source
         self._options = dict(options)
-        self._details: dict[tuple[str, ...], TableDetails] = {}
+        self._details: dict[tuple[str, ...], TableDetails] | None = None
+        """Those of all tables, once they were read to the end."""
 
     def __repr__(self) -> str:
         return f"Catalog({self.source.kind}, {printable(self.source.where)!r})"
@@ -233,26 +234,8 @@ class Catalog(LiveDisplayable):
             >>> gl.catalog(".").details().select(["table", "files", "coverage"]).to_pylist()[2]
             {'table': 'roads', 'files': 3, 'coverage': 0.0}
         """
-        path = self.path_of(namespace)
-        for details in self.iter_details(namespace, on_progress=on_progress, cancelled=cancelled):
-            self.keep(details)
-        inside = [entry for known, entry in self._details.items() if known[: len(path)] == path]
-        return details_table(inside, separator=self.source.separator)
-
-    def keep(self, details: TableDetails) -> None:
-        """Keep the details of a table for the map and for `tables_in`.
-
-        Args:
-            details: as `iter_details` gives them.
-
-        Example:
-            >>> c = gl.catalog(".")
-            >>> for entry in c.iter_details():
-            ...     c.keep(entry)
-            >>> c.tables_in([5, 45, 12, 52])
-            ['parcels']
-        """
-        self._details[details.path] = details
+        read = self.iter_details(namespace, on_progress=on_progress, cancelled=cancelled)
+        return details_table(read, separator=self.source.separator)
 
     def iter_details(
         self,
@@ -278,8 +261,10 @@ class Catalog(LiveDisplayable):
             >>> sorted(entry.path for entry in gl.catalog(".").iter_details())
             [('parcels',), ('places',), ('roads',), ('scenes',)]
         """
-        entries = self.children(namespace)
-        return read_details(self.source, entries, self.open, on_progress=on_progress, cancelled=cancelled)
+        read = read_details(
+            self.source, self.children(namespace), self.open, on_progress=on_progress, cancelled=cancelled
+        )
+        return read if self.path_of(namespace) else self._kept(read, cancelled)
 
     def to_pandas(self) -> pd.DataFrame:
         """The details of all tables as a data frame.
@@ -410,11 +395,20 @@ class Catalog(LiveDisplayable):
         """
         self.source.close()
 
+    def _kept(self, read: Iterator[TableDetails], cancelled: threading.Event | None) -> Iterator[TableDetails]:
+        """The same, kept for the map and for windows if they are read to the end."""
+        details = {}
+        for entry in read:
+            details[entry.path] = entry
+            yield entry
+        if cancelled is None or not cancelled.is_set():
+            self._details = details
+
     def _known_details(self) -> pa.Table:
-        """The details, read once; `details` reads them again."""
-        if self._details:
-            return details_table(self._details.values(), separator=self.source.separator)
-        return self.details()
+        """The details of all tables, read once; `details` reads them again."""
+        if self._details is None:
+            return self.details()
+        return details_table(self._details.values(), separator=self.source.separator)
 
 
 @dataclass(frozen=True)

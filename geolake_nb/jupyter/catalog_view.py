@@ -179,7 +179,6 @@ class CatalogView:
         sent = time.monotonic()
         try:
             for details in self.catalog.iter_details(on_progress=count, cancelled=cancelled):
-                self.catalog.keep(details)
                 self._place(details.path, EntryKind.TABLE)
                 self._known[str(self._ids[details.path])] = _shown(details)
                 if time.monotonic() - sent > _PAUSE:

@@ -87,6 +87,19 @@ def test_details_that_are_cancelled_are_those_read_so_far(lake):
     assert len(seen) < len(NAMES)
 
 
+def test_what_is_asked_of_all_tables_is_not_answered_from_a_part(lake):
+    stop = threading.Event()
+    whole = gl.catalog(lake).details().column("table").to_pylist()
+    for read_a_part in (
+        lambda catalog: catalog.details("asia"),
+        lambda catalog: catalog.details(on_progress=lambda done, total: stop.set(), cancelled=stop),
+    ):
+        catalog = gl.catalog(lake)
+        read_a_part(catalog)
+        assert catalog.to_pandas()["table"].tolist() == whole
+        assert catalog.map().item_count == len(whole)
+
+
 def test_what_is_not_a_catalog_is_named(lake):
     with pytest.raises(MissingFileError, match="the folder does not exist"):
         gl.catalog(lake / "none").children()
